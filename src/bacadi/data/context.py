@@ -1,0 +1,91 @@
+"""`ContextData`: samples of the same variables under several contexts, as arrays with labels."""
+
+from dataclasses import dataclass, field
+from typing import Self
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from bacadi.errors import DataError
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """The affine map that was applied to the columns: `original = scaled * scale + shift`."""
+
+    shift: Float[np.ndarray, " d"]
+    scale: Float[np.ndarray, " d"]
+
+    @classmethod
+    def identity(cls, n_variables: int) -> Self:
+        return cls(np.zeros(n_variables), np.ones(n_variables))
+
+    def apply(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+        return (x - self.shift) / self.scale
+
+    def invert(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+        return x * self.scale + self.shift
+
+
+@dataclass(frozen=True)
+class ContextData:
+    """Samples `x` of d variables, each row taken in one context.
+
+    `context[n]` is 0 for an observational row and k = 1..M for a row of the context named
+    `contexts[k - 1]`, whose intervention targets are to be inferred. Data without an observational
+    context have no row with `context == 0`.
+    """
+
+    x: Float[np.ndarray, "n d"]
+    context: Int[np.ndarray, " n"]
+    variables: tuple[str, ...]
+    contexts: tuple[str, ...]
+    observational: str | None = None
+    scaling: Scaling = field(default=None)  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        if self.scaling is None:
+            object.__setattr__(self, "scaling", Scaling.identity(self.x.shape[1]))
+        n, d = self.x.shape
+        if self.context.shape != (n,) or len(self.variables) != d:
+            raise DataError(
+                f"The arrays do not fit together: x is {n} x {d}, context has {len(self.context)} entries, "
+                f"{len(self.variables)} variables are named; give one context per row and one name per column."
+            )
+        if n and not (0 <= self.context.min() and self.context.max() <= len(self.contexts)):
+            raise DataError(
+                f"The context numbers run from {self.context.min()} to {self.context.max()} but only "
+                f"0 (observational) to {len(self.contexts)} have a name; number the contexts from 1."
+            )
+
+    @property
+    def n_rows(self) -> int:
+        return self.x.shape[0]
+
+    @property
+    def n_variables(self) -> int:
+        return self.x.shape[1]
+
+    @property
+    def n_contexts(self) -> int:
+        """M, the number of contexts beside the observational one."""
+        return len(self.contexts)
+
+    @property
+    def counts(self) -> Int[np.ndarray, " K"]:
+        """Rows of each context, the observational one first (K = M + 1)."""
+        return np.bincount(self.context, minlength=self.n_contexts + 1)
+
+    def standardized(self) -> "ContextData":
+        """The data with every column shifted to mean 0 and scaled to standard deviation 1 over all rows.
+
+        The inverse is recorded in `scaling`, composed with whatever scaling was there before.
+        """
+        shift, scale = self.x.mean(axis=0), self.x.std(axis=0)
+        if (scale == 0).any():
+            column = self.variables[int(np.argmin(scale))]
+            raise DataError(f"Column '{column}' is constant and cannot be standardised; drop it.")
+        combined = Scaling(self.scaling.shift + self.scaling.scale * shift, self.scaling.scale * scale)
+        return ContextData(
+            (self.x - shift) / scale, self.context, self.variables, self.contexts, self.observational, combined
+        )

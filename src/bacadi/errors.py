@@ -1,0 +1,21 @@
+"""Errors that a user can act on: one sentence of what is wrong, where, and what to do."""
+
+
+class BacadiError(Exception):
+    """Base class of every error raised on purpose; the command line turns it into exit code 2."""
+
+
+class DataError(BacadiError):
+    """The data cannot be used as they are."""
+
+
+class ConfigError(BacadiError):
+    """An option, a configuration file or a model choice makes no sense."""
+
+
+class StoreError(BacadiError):
+    """A file that should hold a posterior or a checkpoint is not ours, damaged or of another version."""
+
+
+class InferenceError(BacadiError):
+    """Inference ran and cannot give an answer (non-finite values, no acyclic particle)."""

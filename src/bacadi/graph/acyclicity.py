@@ -1,0 +1,80 @@
+"""Acyclicity of adjacency arrays, where `graph[i, j] = 1` means i -> j."""
+
+import numpy as np
+from jaxtyping import Bool, Int, Shaped
+
+
+def is_acyclic(graph: Shaped[np.ndarray, "*batch d d"]) -> Bool[np.ndarray, "*batch"]:
+    """Whether each graph has no directed cycle; nodes without remaining parents are peeled off until none is left.
+
+    A loop i -> i is a cycle. Nonzero entries are edges; leading axes are a batch.
+
+    >>> chain = np.array([[0, 1, 0], [0, 0, 1], [0, 0, 0]])
+    >>> bool(is_acyclic(chain)), is_acyclic(np.stack([chain, chain + chain.T])).tolist()
+    (True, [True, False])
+    """
+    edges = graph != 0
+    d = graph.shape[-1]
+    alive = np.ones(graph.shape[:-1], dtype=bool)
+    for _ in range(d):
+        has_parent = (edges & alive[..., :, None]).any(axis=-2)
+        remaining = alive & has_parent
+        if (remaining == alive).all():
+            break
+        alive = remaining
+    return np.asarray(~alive.any(axis=-1))
+
+
+def h(graph: Shaped[np.ndarray, "*batch d d"]) -> Shaped[np.ndarray, "*batch"]:
+    """The acyclicity function of the paper, zero exactly for acyclic graphs: h(G) = tr[(I + G/d)^d] - d.
+
+    >>> float(h(np.array([[0, 1], [0, 0]]))), float(h(np.array([[0, 1], [1, 0]])))
+    (0.0, 0.5)
+    """
+    d = graph.shape[-1]
+    power = np.linalg.matrix_power(np.eye(d) + np.asarray(graph, dtype=np.float64) / max(d, 1), d)
+    return np.asarray(np.trace(power, axis1=-2, axis2=-1) - d)
+
+
+def topological_order(graph: Shaped[np.ndarray, "d d"]) -> Int[np.ndarray, " d"]:
+    """The nodes, every parent before its children; among those that are free the smallest number goes first.
+
+    Raises ValueError for a cyclic graph, with one of its cycles.
+
+    >>> topological_order(np.array([[0, 0, 0], [1, 0, 0], [1, 1, 0]])).tolist()
+    [2, 1, 0]
+    """
+    edges = graph != 0
+    d = len(edges)
+    left = np.ones(d, dtype=bool)
+    order = np.empty(d, dtype=np.int64)
+    for position in range(d):
+        free = left & ~edges[left].any(axis=0)
+        if not free.any():
+            raise ValueError(f"the graph has the cycle {find_cycle(graph)} and so no topological order")
+        order[position] = np.argmax(free)
+        left[order[position]] = False
+    return order
+
+
+def find_cycle(graph: Shaped[np.ndarray, "d d"]) -> list[int] | None:
+    """The nodes of one directed cycle in order (the last points to the first), or None for an acyclic graph.
+
+    >>> find_cycle(np.array([[0, 1, 0], [0, 0, 1], [0, 1, 0]]))
+    [1, 2]
+    >>> find_cycle(np.array([[0, 1], [0, 0]])) is None
+    True
+    """
+    edges = graph != 0
+    left = np.ones(len(edges), dtype=bool)
+    while (free := left & ~edges[left].any(axis=0)).any():
+        left &= ~free
+    if not left.any():
+        return None
+    # Every node left has a parent that is left, so walking backwards must come back to a node already seen.
+    walk = [int(np.argmax(left))]
+    while walk.count(walk[-1]) == 1:
+        walk.append(int(np.argmax(edges[:, walk[-1]] & left)))
+    cycle = walk[walk.index(walk[-1]) + 1 :][::-1]
+    start = cycle.index(min(cycle))
+    return cycle[start:] + cycle[:start]

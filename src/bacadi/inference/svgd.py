@@ -1,0 +1,153 @@
+"""Stein variational gradient descent over particles Ω = (Z, Γ, Θ, Θ_I): Algorithm 1 of the paper."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int, Key, PyTree
+
+from bacadi.inference.estimators import AbstractEstimator, RelaxedEstimator
+from bacadi.inference.kernels import AbstractKernel, AdditiveRBF
+from bacadi.model.acyclicity import AbstractExpectedAcyclicity, AcyclicityOfProbs, acyclicity
+from bacadi.model.latent import Particle, edge_probs, limit_graph
+from bacadi.model.model import Model, ModelData
+
+Schedule = Callable[[Int[Array, ""] | int], Float[Array, ""] | float]
+CHUNK = 64
+"""Most steps that one call of `advance` takes, so that progress, guard and checkpoint get their turn."""
+
+
+class Ramp(eqx.Module):
+    """The paper's annealing schedule: slope · t."""
+
+    slope: float
+
+    def __call__(self, step: Int[Array, ""] | int) -> Float[Array, ""] | float:
+        return self.slope * step
+
+
+@lru_cache
+def rmsprop(learning_rate: float = 0.005) -> optax.GradientTransformation:
+    """RMSprop as the authors use it (decay .9, ε inside the root); one object per rate, so nothing recompiles."""
+    return optax.rmsprop(learning_rate, decay=0.9, eps=1e-8, eps_in_sqrt=True)
+
+
+class SVGD(eqx.Module):
+    """All choices of the inference; the defaults are the paper's.
+
+    `alpha` and `beta` are schedules step → value (any optax schedule will do), `optimizer` any optax optimiser.
+    """
+
+    n_particles: int = 20
+    n_steps: int = 2000
+    estimator: AbstractEstimator = RelaxedEstimator()
+    kernel: AbstractKernel = AdditiveRBF()
+    alpha: Schedule = Ramp(0.01)
+    beta: Schedule = Ramp(2.0)
+    expected_acyclicity: AbstractExpectedAcyclicity = AcyclicityOfProbs()
+    optimizer: optax.GradientTransformation = eqx.field(static=True, default_factory=rmsprop)
+    latent_dim: int | None = None
+
+
+class Problem(NamedTuple):
+    """What stays the same from step to step."""
+
+    svgd: SVGD
+    model: Model
+    data: ModelData
+    key: Key[Array, ""]
+
+
+class State(NamedTuple):
+    """What the next step needs. `bad_block` is the block that first went non-finite, -1 while all is well."""
+
+    particles: Particle
+    optimizer: PyTree
+    step: Int[Array, ""]
+    bad_block: Int[Array, ""]
+
+
+class Info(NamedTuple):
+    """What a person wants to see of a step: log posterior estimate, E[h], h of the limit graphs, per particle."""
+
+    log_posterior: Float[Array, "*T L"]
+    expected_acyclicity: Float[Array, "*T L"]
+    limit_acyclicity: Float[Array, "*T L"]
+
+
+def init(problem: Problem) -> State:
+    """Particles around the prior, by the key of the problem alone."""
+    keys = jax.random.split(jax.random.fold_in(problem.key, 0), problem.svgd.n_particles)
+    model, data, svgd = problem.model, problem.data, problem.svgd
+    particles = jax.vmap(lambda key: model.init(key, data, svgd.latent_dim))(keys)
+    return State(particles, svgd.optimizer.init(particles), jnp.zeros((), jnp.int32), jnp.full((), -1, jnp.int32))
+
+
+def score(key: Key[Array, ""], particle: Particle, step: Int[Array, ""], problem: Problem) -> tuple[Particle, Info]:
+    """∇ log p(Ω | D) of one particle: the priors of Eqs. (7) and (9) and the estimated gradient of log E[Ψ]."""
+    svgd, model, data, _ = problem
+    alpha, beta = svgd.alpha(step), svgd.beta(step)
+    key_psi, key_acyclic = jax.random.split(key)
+
+    def log_prior(z: Array, gamma: Array) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        expected = svgd.expected_acyclicity(key_acyclic, z, alpha)
+        log_p = model.latent_prior.log_prob(z) + model.graph_prior.log_prob(edge_probs(z, alpha))
+        return log_p - beta * expected + model.target_prior.log_prob(gamma, alpha), expected
+
+    (log_p, expected), (grad_z, grad_gamma) = jax.value_and_grad(log_prior, argnums=(0, 1), has_aux=True)(
+        particle.z, particle.gamma
+    )
+    log_psi, grad = svgd.estimator(key_psi, particle, alpha, model, data)
+    grad = grad._replace(z=grad.z + grad_z, gamma=grad.gamma + grad_gamma)
+    return grad, Info(log_p + log_psi, expected, acyclicity(limit_graph(particle.z).astype(particle.z.dtype)))
+
+
+def step(key: Key[Array, ""], state: State, problem: Problem) -> tuple[State, Info]:
+    """Move all particles once. A step that would go non-finite is not taken, and the state remembers why."""
+    svgd = problem.svgd
+    keys = jax.random.split(key, svgd.n_particles)
+    # One particle at a time keeps the samples of a particle in cache; the products are large enough by themselves.
+    scores, info = jax.lax.map(lambda item: score(*item, state.step, problem), (keys, state.particles))
+    direction = svgd.kernel.stein_direction(state.particles, scores)
+    updates, optimizer = svgd.optimizer.update(jax.tree.map(jnp.negative, direction), state.optimizer, state.particles)
+    moved = State(optax.apply_updates(state.particles, updates), optimizer, state.step + 1, state.bad_block)
+    bad = _first_bad_block(moved.particles)
+    kept = jax.tree.map(lambda new, old: jnp.where(bad < 0, new, old), moved, state)
+    return kept._replace(bad_block=bad), info
+
+
+def _first_bad_block(particles: Particle) -> Int[Array, ""]:
+    finite = [
+        jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(block)] or [jnp.asarray(True)]))
+        for block in particles
+    ]
+    bad = ~jnp.stack(finite)
+    return jnp.where(jnp.any(bad), jnp.argmax(bad), -1).astype(jnp.int32)
+
+
+@eqx.filter_jit(donate="all-except-first")
+def advance(problem: Problem, state: State, until: Int[Array, ""]) -> tuple[State, Info]:
+    """Steps from `state.step` to `until`, at most `CHUNK` of them; stops where a step went non-finite.
+
+    The number of steps is data, not shape: one compilation serves every chunk, whole or broken, so that an
+    interrupted and resumed run takes the same steps in the same program as an uninterrupted one. The key of a
+    step depends on its number alone.
+    """
+    start, n = state.step, problem.svgd.n_particles
+    trace = Info(*(jnp.zeros((CHUNK, n), problem.data.dtype) for _ in Info._fields))
+
+    def unfinished(carry: tuple[State, Info]) -> Array:
+        state, _ = carry
+        return (state.step < until) & (state.step < start + CHUNK) & (state.bad_block < 0)
+
+    def body(carry: tuple[State, Info]) -> tuple[State, Info]:
+        state, trace = carry
+        key = jax.random.fold_in(problem.key, state.step + 1)
+        new, info = step(key, state, problem)
+        return new, jax.tree.map(lambda buffer, value: buffer.at[state.step - start].set(value), trace, info)
+
+    return jax.lax.while_loop(unfinished, body, (state, trace))

@@ -1,0 +1,93 @@
+"""The continuous latent variables Z and Γ and the discrete structures they stand for (paper, Sec. 4)."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Key, PyTree
+
+
+class Particle(NamedTuple):
+    """Ω = (Z, Γ, Θ, Θ_I): one point of the latent posterior, or a stack of them with a leading axis.
+
+    `z` stacks the embeddings U and V; `gamma` has one row per context (the observational one left out);
+    `theta` belongs to the mechanism and `theta_int` to the effect, each a pytree of their own making.
+    """
+
+    z: Float[Array, "*L 2 d r"]
+    gamma: Float[Array, "*L M d"]
+    theta: PyTree
+    theta_int: PyTree
+
+
+def edge_scores(z: Float[Array, "2 d r"]) -> Float[Array, "d d"]:
+    """u_i · v_j for every ordered pair."""
+    return z[0] @ z[1].T
+
+
+def off_diagonal(d: int) -> Bool[Array, "d d"]:
+    return ~jnp.eye(d, dtype=bool)
+
+
+def edge_probs(z: Float[Array, "2 d r"], alpha: Float[Array, ""] | float) -> Float[Array, "d d"]:
+    """G_α(Z)_ij = σ(α u_i · v_j), 0 on the diagonal (Eq. 6)."""
+    return jnp.where(off_diagonal(z.shape[1]), jax.nn.sigmoid(alpha * edge_scores(z)), 0.0)
+
+
+def limit_graph(z: Float[Array, "2 d r"]) -> Bool[Array, "d d"]:
+    """G_∞(Z)_ij = 1[u_i · v_j > 0], the graph a particle stands for as α → ∞ (Proposition 2)."""
+    return (edge_scores(z) > 0) & off_diagonal(z.shape[1])
+
+
+def target_logits(
+    gamma: Float[Array, "M d"], alpha: Float[Array, ""] | float, known: Float[Array, "M d"]
+) -> Float[Array, "M d"]:
+    """α γ_ki, the logit of Eq. (8); ±∞ where `known` says 1 or 0 (NaN: unknown)."""
+    certain = jnp.where(known > 0.5, jnp.inf, -jnp.inf)
+    return jnp.where(jnp.isnan(known), alpha * gamma, certain)
+
+
+def limit_targets(gamma: Float[Array, "M d"], known: Float[Array, "M d"]) -> Bool[Array, "M d"]:
+    """I_∞(Γ)_ki = 1[γ_ki > 0], or what is known of it."""
+    return jnp.where(jnp.isnan(known), gamma > 0, known > 0.5)
+
+
+class Structures(NamedTuple):
+    """S samples of (G, I) for one particle. Samples sit in the middle axis, so that one matrix product
+    over the source axis serves all of them without moving memory."""
+
+    graphs: Float[Array, "d S d"]
+    targets: Float[Array, "M S d"]
+
+
+class Noise(NamedTuple):
+    """Logistic noise: `sigmoid(logit + noise)` is a Gumbel-softmax sample, its sign a Bernoulli one."""
+
+    graphs: Float[Array, "d S d"]
+    targets: Float[Array, "M S d"]
+
+    @classmethod
+    def draw(cls, key: Key[Array, ""], shape: tuple[int, int, int], dtype: jnp.dtype) -> "Noise":
+        """`shape` is (d, M, S)."""
+        d, m, s = shape
+        key_graph, key_target = jax.random.split(key)
+        return cls(
+            jax.random.logistic(key_graph, (d, s, d), dtype), jax.random.logistic(key_target, (m, s, d), dtype)
+        )
+
+
+def soft_bernoulli(logits: Float[Array, "a b"], noise: Float[Array, "a S b"], temperature: float) -> Float[Array, "a S b"]:
+    """Gumbel-softmax relaxation of Bernoulli(σ(logits)): σ((logits + logistic noise) / temperature)."""
+    return jax.nn.sigmoid((logits[:, None, :] + noise) / temperature)
+
+
+def hard_bernoulli(logits: Float[Array, "a b"], noise: Float[Array, "a S b"]) -> Float[Array, "a S b"]:
+    """Exact Bernoulli(σ(logits)) samples from the same noise; no gradient passes."""
+    return jax.lax.stop_gradient((logits[:, None, :] + noise > 0).astype(noise.dtype))
+
+
+def log_bernoulli(logits: Float[Array, "a b"], sample: Float[Array, "a S b"]) -> Float[Array, "S b"]:
+    """log p(sample) summed over the first axis: the density of each column. Infinite logits contribute 0."""
+    finite = jnp.where(jnp.isfinite(logits), logits, 0.0)[:, None, :]
+    log_p = sample * finite - jax.nn.softplus(finite)
+    return jnp.sum(jnp.where(jnp.isfinite(logits)[:, None, :], log_p, 0.0), axis=0)

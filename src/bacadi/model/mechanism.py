@@ -1,0 +1,80 @@
+"""What a mechanism is: p(x_j | parents of j, Θ) for every variable j, by itself or with Θ integrated out."""
+
+from abc import abstractmethod
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key, PyTree
+
+from bacadi.data.context import ContextData
+from bacadi.model.rows import Rows, raw_rows
+
+
+class Named(NamedTuple):
+    """Values of a parameter with the names of its axes, for the labelled output."""
+
+    values: Float[Array, "..."]
+    dims: tuple[str, ...]
+
+
+class AbstractMechanism(eqx.Module):
+    """Conditional densities of all variables given their parents.
+
+    A mechanism of your own needs `init`, `log_prior` and `log_prob` only; `bacadi.testing.check_mechanism`
+    tells what is wrong with it. Each returns one number per variable: entry j may depend on column j of the
+    graph, on the parents of j and on x_j alone. The graph may be relaxed (entries between 0 and 1), so parents
+    are masked by multiplication. The other methods have working defaults; override them for speed.
+    """
+
+    @abstractmethod
+    def init(self, key: Key[Array, ""], n_variables: int, dtype: jnp.dtype) -> PyTree:
+        """Θ of a fresh particle."""
+
+    @abstractmethod
+    def log_prior(self, theta: PyTree, graph: Float[Array, "d d"]) -> Float[Array, " d"]:
+        """log p(θ_j | G), one entry a variable."""
+
+    @abstractmethod
+    def log_prob(self, theta: PyTree, graph: Float[Array, "d d"], x: Float[Array, " d"]) -> Float[Array, " d"]:
+        """log p(x_j | parents of j, θ_j) for ONE sample, one entry a variable."""
+
+    def prepare(self, data: ContextData, dtype: jnp.dtype) -> Rows:
+        """The data as `log_likelihood` wants them."""
+        return raw_rows(data, dtype)
+
+    def log_likelihood(self, theta: PyTree, graphs: Float[Array, "d S d"], rows: Rows) -> Float[Array, "K S d"]:
+        """Sum of `log_prob` over the rows of each context, for S graphs at once."""
+        over_rows = jax.vmap(self.log_prob, in_axes=(None, None, 0))
+        over_graphs = jax.vmap(over_rows, in_axes=(None, 1, None), out_axes=1)
+        return jnp.einsum("kn,nsj->ksj", rows.one_hot, over_graphs(theta, graphs, rows.x))
+
+    def named(self, theta: PyTree) -> dict[str, Named]:
+        """Θ under the names it has in the output."""
+        leaves, _ = jax.tree_util.tree_flatten_with_path(theta)
+        names = ["theta" + jax.tree_util.keystr(path) for path, _ in leaves]
+        return {
+            name: Named(leaf, tuple(f"{name}_dim_{axis}" for axis in range(leaf.ndim)))
+            for name, (_, leaf) in zip(names, leaves, strict=True)
+        }
+
+
+class AbstractMarginalMechanism(eqx.Module):
+    """A mechanism whose parameters are integrated out, so that rows no longer factorise (Appendix C)."""
+
+    @abstractmethod
+    def prepare(self, data: ContextData, dtype: jnp.dtype) -> PyTree: ...
+
+    @abstractmethod
+    def log_evidence(
+        self, graphs: Float[Array, "d S d"], keep: Float[Array, "K S d"], statistics: PyTree
+    ) -> Float[Array, "S d"]:
+        """log p(column j | its parents) over the rows where j is no target: context k counts `keep[k, s, j]` times."""
+
+
+def graph_prior_of_theta(
+    mechanism: AbstractMechanism, theta: PyTree, graphs: Float[Array, "d S d"]
+) -> Float[Array, "S d"]:
+    """log p(θ_j | G) for S graphs."""
+    return jax.vmap(mechanism.log_prior, in_axes=(None, 1))(theta, graphs)

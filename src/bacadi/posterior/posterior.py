@@ -1,0 +1,246 @@
+"""`Posterior`: weighted draws of graph, intervention targets and parameters, with names. Every method returns one."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float, Int8
+
+from bacadi.errors import ConfigError
+from bacadi.graph.acyclicity import is_acyclic
+from bacadi.posterior import graphs, tables
+from bacadi.posterior import weights as rules
+from bacadi.posterior.draws import Draw, Parameter, check_parameters, weighted_sum
+from bacadi.posterior.summary import describe
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from bacadi.data.context import ContextData
+
+Weighting = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Posterior:
+    """Draws (G, I, Theta)_l with weights w_l that add to 1 over all chains and draws.
+
+    `graph[chain, draw, i, j] = 1` means i -> j; `intervention_target[chain, draw, k, i] = 1` means that context
+    `contexts[k]` intervenes on variable i. A draw of log weight minus infinity is left out of every statement.
+    `Posterior.from_draws` builds one from what a method computes; the constructor only checks.
+    """
+
+    graph: Int8[np.ndarray, "chain draw d d"]
+    intervention_target: Int8[np.ndarray, "chain draw M d"]
+    log_weight: Float[np.ndarray, "chain draw"]
+    variables: tuple[str, ...]
+    contexts: tuple[str, ...]
+    parameters: dict[str, Parameter] = field(default_factory=dict)
+    sample_stats: dict[str, Parameter] = field(default_factory=dict)
+    constant_data: dict[str, Parameter] = field(default_factory=dict)
+    attrs: dict[str, Any] = field(default_factory=dict)
+    observational: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("variables", "contexts"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+            if len(set(getattr(self, name))) < len(getattr(self, name)):
+                raise ValueError(f"{name} holds a name twice: {getattr(self, name)}.")
+        for name in ("graph", "intervention_target"):
+            object.__setattr__(self, name, _binary(name, getattr(self, name)))
+        object.__setattr__(self, "log_weight", np.asarray(self.log_weight, dtype=np.float64))
+        for group in ("parameters", "sample_stats", "constant_data"):
+            arrays = {name: Parameter(np.asarray(v), tuple(dims)) for name, (v, dims) in getattr(self, group).items()}
+            object.__setattr__(self, group, arrays)
+        self._check()
+
+    def _check(self) -> None:
+        d, m = len(self.variables), len(self.contexts)
+        draws = self.log_weight.shape
+        if len(draws) != 2 or self.graph.shape != (*draws, d, d) or self.intervention_target.shape != (*draws, m, d):
+            raise ValueError(
+                f"graph {self.graph.shape}, intervention_target {self.intervention_target.shape} and log_weight "
+                f"{draws} are not [chain, draw, {d}, {d}], [chain, draw, {m}, {d}] and [chain, draw]."
+            )
+        if not abs(rules.log_sum_exp(self.log_weight)) < 1e-6:
+            raise ValueError("The weights do not add to 1; Posterior.from_draws normalises them.")
+        sizes = {"source": d, "target": d, "variable": d, "context": m, "chain": draws[0], "draw": draws[1]}
+        for group in ("parameters", "sample_stats", "constant_data"):
+            check_parameters(group, getattr(self, group), sizes)
+        if "log_weight" in self.sample_stats:
+            raise ValueError("log_weight is a field of its own and no sample_stats entry.")
+        if taken := {"graph", "intervention_target"} & set(self.parameters):
+            raise ValueError(f"{sorted(taken)[0]} is a field of its own and no parameter.")
+
+    @classmethod
+    def from_draws(
+        cls,
+        data: "ContextData",
+        graph: np.ndarray,
+        intervention_target: np.ndarray,
+        log_p: np.ndarray | None = None,
+        weighting: Weighting = rules.posterior,
+        **fields: Any,
+    ) -> "Posterior":
+        """The posterior of what a method computed: cyclic draws get weight 0 and are counted, weights add to 1.
+
+        `log_p` is the unnormalised log posterior of every draw (none: all the same) and stays in
+        `sample_stats["log_posterior"]`, so that other weights can be taken later; `weighting` is a function of
+        `bacadi.posterior.weights`. Arrays without a chain axis are taken as one chain. `fields` are `parameters`,
+        `sample_stats`, `constant_data` and `attrs` of the class; names, context sizes and scaling come from `data`.
+
+        >>> from bacadi.data.context import ContextData
+        >>> data = ContextData(np.zeros((2, 2)), np.array([0, 1]), ("a", "b"), ("k",), "obs")
+        >>> graph = np.array([[[0, 1], [0, 0]], [[0, 1], [1, 0]]])
+        >>> posterior = Posterior.from_draws(data, graph, np.ones((2, 1, 2)))
+        >>> posterior.weights.tolist(), posterior.n_cyclic
+        ([[1.0, 0.0]], 1)
+        """
+        from bacadi.posterior.build import build
+
+        return cls(**build(data, (graph, intervention_target, log_p), weighting, **fields))
+
+    @property
+    def n_chains(self) -> int:
+        return self.log_weight.shape[0]
+
+    @property
+    def n_draws(self) -> int:
+        """Draws of all chains together."""
+        return self.log_weight.size
+
+    @property
+    def n_variables(self) -> int:
+        return len(self.variables)
+
+    @property
+    def n_contexts(self) -> int:
+        """M, the number of contexts beside the observational one."""
+        return len(self.contexts)
+
+    @cached_property
+    def weights(self) -> Float[np.ndarray, "chain draw"]:
+        return np.exp(self.log_weight)
+
+    @cached_property
+    def n_cyclic(self) -> int:
+        """Draws whose graph has a directed cycle."""
+        return int((~is_acyclic(self.graph)).sum())
+
+    @property
+    def effective_sample_size(self) -> float:
+        """1 / sum_l w_l^2: the number of equally weighted draws that the draws are worth."""
+        return rules.effective_sample_size(self.log_weight)
+
+    def edge_probabilities(self) -> Float[np.ndarray, "d d"]:
+        """p(i -> j | D) = sum_l w_l G_l[i, j]."""
+        return np.clip(np.einsum("cd,cdij->ij", self.weights, self.graph), 0.0, 1.0)
+
+    def target_probabilities(self) -> Float[np.ndarray, "M d"]:
+        """p(context k intervenes on i | D) = sum_l w_l I_l[k, i]."""
+        return np.clip(np.einsum("cd,cdki->ki", self.weights, self.intervention_target), 0.0, 1.0)
+
+    def draws(self) -> Iterator[tuple[float, Draw]]:
+        """Weight and draw, one after the other, of all draws that have weight."""
+        for chain, draw in np.argwhere(self.weights > 0).tolist():
+            at = (chain, draw)
+            parameters = {name: parameter.values[at] for name, parameter in self.parameters.items()}
+            yield float(self.weights[at]), Draw(self.graph[at], self.intervention_target[at], parameters)
+
+    def expect(self, f: Callable[[Draw], Any]) -> Any:
+        """E[f(G, I, Theta) | D] = sum_l w_l f(G_l, I_l, Theta_l), the limit expression of Proposition 2.
+
+        `f` may return a number, an array, or a dict, list or tuple of these. A finite-alpha expectation
+        (Proposition 1) is this sum over draws of (G, I) weighted by Psi.
+
+        >>> graph = np.array([[[[0, 1], [0, 0]], [[0, 0], [0, 0]]]])
+        >>> posterior = Posterior(graph, np.zeros((1, 2, 0, 2)), np.log([[0.75, 0.25]]), ("a", "b"), ())
+        >>> posterior.expect(lambda draw: {"edges": draw.graph.sum()})
+        {'edges': 0.75}
+        """
+        return weighted_sum((weight, f(draw)) for weight, draw in self.draws())
+
+    def distinct_graphs(self) -> graphs.DistinctGraphs:
+        """The graphs that occur with their probabilities, the most probable first."""
+        d = self.n_variables
+        return graphs.distinct_graphs(self.graph.reshape(-1, d, d), self.weights.ravel())
+
+    def most_probable_graph(self) -> Int8[np.ndarray, "d d"]:
+        """The graph of largest total weight; a tie goes to fewer edges, then to the first in reading order."""
+        return self.distinct_graphs().graphs[0]
+
+    def consensus_graph(self, threshold: float = 0.5) -> Int8[np.ndarray, "d d"]:
+        """An acyclic graph of the edges with probability above the threshold: see `graphs.consensus`."""
+        return graphs.consensus(self.edge_probabilities(), threshold, self.variables)
+
+    def edges(self) -> "pd.DataFrame":
+        """source, target, probability of every ordered pair, the most probable first."""
+        return tables.edge_table(self)
+
+    def targets(self) -> "pd.DataFrame":
+        """context, variable, probability of every pair, the most probable first."""
+        return tables.target_table(self)
+
+    def graphs_table(self, top: int = 10) -> "pd.DataFrame":
+        """The `top` most probable graphs: probability, draws, n_edges, edges as text."""
+        return tables.graph_table(self, top)
+
+    def parameter_table(self, name: str) -> "pd.DataFrame":
+        """Mean, sd, 5 % and 95 % quantile of each entry, given the edge or the target: see `tables`."""
+        return tables.parameter_table(self, name)
+
+    def effects(self) -> "pd.DataFrame":
+        """`parameter_table` of all parameters of interventions together."""
+        return tables.effect_table(self)
+
+    def reweighted(self, log_p: np.ndarray | None = None, weighting: Weighting = rules.posterior) -> "Posterior":
+        """The same draws under other weights; cyclic draws stay out.
+
+        Without `log_p` the log posterior stored with the draws is taken, for example to compare
+        `posterior.reweighted(weighting=weights.uniform)` with `weights.posterior`.
+        """
+        if log_p is None and "log_posterior" not in self.sample_stats:
+            raise ConfigError(
+                "The posterior does not hold the log posterior of its draws, so they cannot be weighted anew; "
+                "pass log_p."
+            )
+        log_p = self.sample_stats["log_posterior"].values if log_p is None else np.asarray(log_p)
+        log_p = np.where(is_acyclic(self.graph), log_p, -np.inf)
+        return replace(self, log_weight=weighting(log_p))
+
+    def tempered(self, temperature: float | None = None) -> "Posterior":
+        """The same draws under `weights.tempered`; no temperature: at least half of the draws stay effective."""
+        return self.reweighted(weighting=lambda log_p: rules.tempered(log_p, temperature))
+
+    def describe(self) -> str:
+        """A few lines of text: draws, effective sample size, edges, uncertain edges, most probable targets."""
+        return describe(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write a netCDF file: see `bacadi.posterior.store`."""
+        from bacadi.posterior.store import save
+
+        save(self, path)
+
+    @staticmethod
+    def load(path: str | Path) -> "Posterior":
+        """Read a file that `save` wrote."""
+        from bacadi.posterior.store import load
+
+        return load(path)
+
+    def __repr__(self) -> str:
+        return (
+            f"Posterior({self.n_chains} chain(s), {self.n_draws} draws, {self.n_variables} variables, "
+            f"{self.n_contexts} contexts, parameters: {', '.join(self.parameters) or 'none'})"
+        )
+
+
+def _binary(name: str, array: np.ndarray) -> Int8[np.ndarray, "..."]:
+    array = np.asarray(array)
+    if not ((array == 0) | (array == 1)).all():
+        raise ValueError(f"{name} holds a value that is neither 0 nor 1.")
+    return array.astype(np.int8)

@@ -1,0 +1,116 @@
+"""From the unnormalised log posterior of every draw to normalised log weights.
+
+A draw whose `log_p` is minus infinity is left out by every function here. Draws of a sampler (MCMC) stand for
+themselves and want `uniform`; particles that are no sample want `posterior` (the paper) or, because a difference of a
+few hundred nats between particles leaves all the weight on one of them, `tempered`.
+"""
+
+import numpy as np
+from jaxtyping import Float
+
+from bacadi.errors import ConfigError, InferenceError
+
+_BISECTION_STEPS = 60
+
+
+def log_sum_exp(log_p: Float[np.ndarray, "..."]) -> float:
+    """log sum_i exp(log_p_i) over all entries, safe against overflow; minus infinity if every entry is.
+
+    >>> round(log_sum_exp(np.log([0.25, 0.75])), 12) + 0.0
+    0.0
+    """
+    top = float(np.max(log_p, initial=-np.inf))
+    if not np.isfinite(top):
+        return top
+    return top + float(np.log(np.sum(np.exp(log_p - top))))
+
+
+def posterior(log_p: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
+    """The weights of the paper, w_i = p_i / sum_l p_l, as logarithms.
+
+    >>> np.exp(posterior(np.log([1.0, 3.0]))).round(2).tolist()
+    [0.25, 0.75]
+    """
+    log_p = _checked(log_p)
+    return log_p - log_sum_exp(log_p)
+
+
+def uniform(log_p: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
+    """The same weight 1 / n for each of the n draws that are not left out.
+
+    >>> np.exp(uniform(np.array([-5.0, -np.inf, -900.0]))).round(2).tolist()
+    [0.5, 0.0, 0.5]
+    """
+    kept = np.isfinite(_checked(log_p))
+    return np.where(kept, -np.log(kept.sum()), -np.inf)
+
+
+def tempered(log_p: Float[np.ndarray, "..."], temperature: float | None = None) -> Float[np.ndarray, "..."]:
+    """Flattened weights, w_i proportional to p_i^(1 / T); T = 1 is `posterior`, T = infinity is `uniform`.
+
+    Without a temperature, `pick_temperature` chooses it.
+
+    >>> np.exp(tempered(np.log([1.0, 9.0]), 2.0)).round(2).tolist()
+    [0.25, 0.75]
+    """
+    log_p = _checked(log_p)
+    temperature = pick_temperature(log_p) if temperature is None else temperature
+    if not temperature > 0:
+        raise ConfigError(f"The temperature of the weights is {temperature}; give a number above 0 (1: no tempering).")
+    return uniform(log_p) if np.isinf(temperature) else posterior(log_p / temperature)
+
+
+def effective_sample_size(log_weight: Float[np.ndarray, "..."]) -> float:
+    """How many equally weighted draws the weights are worth, 1 / sum_i w_i^2, for normalised weights.
+
+    >>> round(effective_sample_size(np.log([0.5, 0.5])), 9)
+    2.0
+    """
+    return float(np.exp(-log_sum_exp(2 * np.asarray(log_weight))))
+
+
+def pick_temperature(log_p: Float[np.ndarray, "..."], fraction: float = 0.5) -> float:
+    """The smallest T >= 1 whose weights have an effective sample size of at least `fraction` of the draws kept.
+
+    The effective sample size never falls when T rises (its logarithm has a derivative of one sign, because the mean
+    of log p under w^2 is at least the mean under w), so bisection on log T finds the value.
+
+    >>> pick_temperature(np.log([0.5, 0.5]))
+    1.0
+    """
+    if not 0 < fraction < 1:
+        raise ConfigError(f"The fraction of draws to keep effective is {fraction}; give a number between 0 and 1.")
+    log_p = _checked(log_p)
+    wanted = fraction * np.isfinite(log_p).sum()
+
+    def enough(temperature: float) -> bool:
+        return effective_sample_size(posterior(log_p / temperature)) >= wanted
+
+    if enough(1.0):
+        return 1.0
+    low, high = 1.0, 2.0
+    while not enough(high):
+        low, high = high, 2 * high
+    for _ in range(_BISECTION_STEPS):
+        middle = np.sqrt(low * high)
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return float(high)
+
+
+def _checked(log_p: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
+    log_p = np.asarray(log_p, dtype=np.float64)
+    if np.isnan(log_p).any() or (log_p == np.inf).any():
+        raise InferenceError(
+            f"The log posterior of draw {_first(np.isnan(log_p) | (log_p == np.inf))} is not a number or infinite; "
+            "standardise the data or lower the step size."
+        )
+    if not np.isfinite(log_p).any():
+        raise InferenceError(
+            f"None of the {log_p.size} draws has a posterior above 0, so they cannot be weighted; "
+            "use more steps or more particles."
+        )
+    return log_p
+
+
+def _first(flags: np.ndarray) -> int:
+    return int(np.flatnonzero(flags)[0])

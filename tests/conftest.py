@@ -1,0 +1,15 @@
+"""Shape and type annotations of the numeric packages are checked at run time in every test."""
+
+from hypothesis import settings
+from jaxtyping import install_import_hook
+
+# The hook decorates modules as they are imported, so it has to stand before the first import of bacadi. The numeric
+# tower lets an int stand where a float is asked for, as everywhere else in Python.
+_CHECKER = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
+_HOOK = install_import_hook(
+    ["bacadi.graph", "bacadi.model", "bacadi.inference", "bacadi.simulate", "bacadi.metrics"], _CHECKER
+)
+
+# Shared machines are slow at times; a deadline per example would fail tests for reasons that are not in the code.
+settings.register_profile("bacadi", deadline=None, max_examples=50, derandomize=True)
+settings.load_profile("bacadi")
