@@ -77,7 +77,9 @@ def test_csv_has_every_pair_whatever_the_threshold(awkward, tmp_path):
 
 
 def test_graph_formats_without_contexts_weights_or_edges(tmp_path):
-    posterior = Posterior(np.zeros((1, 1, 2, 2)), np.zeros((1, 1, 0, 2)), np.zeros((1, 1)), ("a", "b"), ())
+    posterior = Posterior(
+        np.zeros((1, 1, 2, 2), np.int8), np.zeros((1, 1, 0, 2), np.int8), np.zeros((1, 1)), ("a", "b"), ()
+    )
     for kind in Format:
         export(posterior, kind, tmp_path / kind.value)
     graph = nx.read_graphml(tmp_path / "graphml")

@@ -225,7 +225,7 @@ def test_description_names_the_numbers_that_matter():
         ({"log_weight": np.full((2, 7), np.nan)}, "add to 1"),
         ({"variables": ("a", "b")}, "graph"),
         ({"variables": ("a", "a", "b", "c")}, "twice"),
-        ({"graph": np.full((2, 7, 4, 4), 0.5)}, "neither 0 nor 1"),
+        ({"graph": np.full((2, 7, 4, 4), 2, np.int8)}, "neither 0 nor 1"),
         ({"parameters": {"weight": Parameter(np.zeros((2, 7, 3)), ("variable",))}}, "'variable' has 3"),
         ({"parameters": {"weight": Parameter(np.zeros(4), ("variable",))}}, "does not have the axes"),
         ({"parameters": {"graph": Parameter(np.zeros((2, 7)))}}, "field of its own"),

@@ -93,7 +93,8 @@ def test_plots_use_no_pyplot_state():
         "before = matplotlib.rcParams.copy()\n"
         "from bacadi.posterior import Posterior\n"
         "from bacadi.report import plot_particles\n"
-        "p = Posterior(np.zeros((1, 1, 2, 2)), np.zeros((1, 1, 0, 2)), np.zeros((1, 1)), ('a', 'b'), ())\n"
+        "graph, targets = np.zeros((1, 1, 2, 2), np.int8), np.zeros((1, 1, 0, 2), np.int8)\n"
+        "p = Posterior(graph, targets, np.zeros((1, 1)), ('a', 'b'), ())\n"
         "plot_particles(p).draw_without_rendering()\n"
         "assert dict.__eq__(matplotlib.rcParams, before) and 'matplotlib.pyplot' not in sys.modules"
     )

@@ -12,9 +12,11 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from bacadi.inference.estimators import AbstractEstimator, RelaxedEstimator
 from bacadi.inference.kernels import AbstractKernel, AdditiveRBF
+from bacadi.inference.readings import AbstractReading, LimitReading
 from bacadi.model.acyclicity import AbstractExpectedAcyclicity, AcyclicityOfProbs, acyclicity
 from bacadi.model.latent import Particle, edge_probs, limit_graph
 from bacadi.model.model import Model, ModelData
+from bacadi.posterior import weights
 
 Schedule = Callable[[Int[Array, ""] | int], Float[Array, ""] | float]
 CHUNK = 64
@@ -39,7 +41,9 @@ def rmsprop(learning_rate: float = 0.005) -> optax.GradientTransformation:
 class SVGD(eqx.Module):
     """All choices of the inference; the defaults are the paper's.
 
-    `alpha` and `beta` are schedules step → value (any optax schedule will do), `optimizer` any optax optimiser.
+    `alpha` and `beta` are schedules step → value (any optax schedule will do), `optimizer` any optax optimiser,
+    `reading` tells which graphs and targets a particle stands for, `weighting` (one of `bacadi.posterior.weights`)
+    how particles are weighted by their unnormalised posterior, `double` computes in float64.
     """
 
     n_particles: int = 20
@@ -51,6 +55,9 @@ class SVGD(eqx.Module):
     expected_acyclicity: AbstractExpectedAcyclicity = AcyclicityOfProbs()
     optimizer: optax.GradientTransformation = eqx.field(static=True, default_factory=rmsprop)
     latent_dim: int | None = None
+    reading: AbstractReading = LimitReading()
+    weighting: Callable = eqx.field(static=True, default=weights.tempered)
+    double: bool = False
 
 
 class Problem(NamedTuple):

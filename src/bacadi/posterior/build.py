@@ -8,7 +8,7 @@ from jaxtyping import Bool
 import bacadi
 from bacadi.errors import InferenceError
 from bacadi.graph.acyclicity import is_acyclic
-from bacadi.posterior.draws import Parameter
+from bacadi.posterior.draws import Parameter, binary
 
 if TYPE_CHECKING:
     from bacadi.data.context import ContextData
@@ -29,7 +29,7 @@ def build(
 ) -> dict[str, Any]:
     """The fields of `Posterior`; `rest` may hold `constant_data` and `attrs`."""
     parameters, sample_stats = _as_arrays(parameters), _as_arrays(sample_stats)
-    graph, targets = np.asarray(draws[0]), np.asarray(draws[1])
+    graph, targets = binary("graph", draws[0]), binary("intervention_target", draws[1])
     log_p = np.zeros(graph.shape[:-2]) if draws[2] is None else np.asarray(draws[2], dtype=np.float64)
     if graph.ndim == 3:
         graph, targets, log_p = graph[None], targets[None], log_p[None]

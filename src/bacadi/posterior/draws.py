@@ -37,6 +37,14 @@ class Draw(NamedTuple):
     parameters: dict[str, np.ndarray]
 
 
+def binary(name: str, array: np.ndarray) -> Int8[np.ndarray, "..."]:
+    """The array as int8, or ValueError if it holds anything but zeros and ones."""
+    array = np.asarray(array)
+    if not ((array == 0) | (array == 1)).all():
+        raise ValueError(f"{name} holds a value that is neither 0 nor 1.")
+    return array.astype(np.int8)
+
+
 def check_parameters(group: str, entries: Mapping[str, Parameter], sizes: Mapping[str, int]) -> None:
     """Raise ValueError where an array does not fit its axes or two arrays disagree about the length of an axis."""
     known = dict(sizes)

@@ -13,7 +13,7 @@ from bacadi.errors import ConfigError
 from bacadi.graph.acyclicity import is_acyclic
 from bacadi.posterior import graphs, tables
 from bacadi.posterior import weights as rules
-from bacadi.posterior.draws import Draw, Parameter, check_parameters, weighted_sum
+from bacadi.posterior.draws import Draw, Parameter, binary, check_parameters, weighted_sum
 from bacadi.posterior.summary import describe
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Posterior:
             if len(set(getattr(self, name))) < len(getattr(self, name)):
                 raise ValueError(f"{name} holds a name twice: {getattr(self, name)}.")
         for name in ("graph", "intervention_target"):
-            object.__setattr__(self, name, _binary(name, getattr(self, name)))
+            object.__setattr__(self, name, binary(name, getattr(self, name)))
         object.__setattr__(self, "log_weight", np.asarray(self.log_weight, dtype=np.float64))
         for group in ("parameters", "sample_stats", "constant_data"):
             arrays = {name: Parameter(np.asarray(v), tuple(dims)) for name, (v, dims) in getattr(self, group).items()}
@@ -156,8 +156,8 @@ class Posterior:
         `f` may return a number, an array, or a dict, list or tuple of these. A finite-alpha expectation
         (Proposition 1) is this sum over draws of (G, I) weighted by Psi.
 
-        >>> graph = np.array([[[[0, 1], [0, 0]], [[0, 0], [0, 0]]]])
-        >>> posterior = Posterior(graph, np.zeros((1, 2, 0, 2)), np.log([[0.75, 0.25]]), ("a", "b"), ())
+        >>> graph = np.array([[[[0, 1], [0, 0]], [[0, 0], [0, 0]]]], dtype=np.int8)
+        >>> posterior = Posterior(graph, np.zeros((1, 2, 0, 2), np.int8), np.log([[0.75, 0.25]]), ("a", "b"), ())
         >>> posterior.expect(lambda draw: {"edges": draw.graph.sum()})
         {'edges': 0.75}
         """
@@ -237,10 +237,3 @@ class Posterior:
             f"Posterior({self.n_chains} chain(s), {self.n_draws} draws, {self.n_variables} variables, "
             f"{self.n_contexts} contexts, parameters: {', '.join(self.parameters) or 'none'})"
         )
-
-
-def _binary(name: str, array: np.ndarray) -> Int8[np.ndarray, "..."]:
-    array = np.asarray(array)
-    if not ((array == 0) | (array == 1)).all():
-        raise ValueError(f"{name} holds a value that is neither 0 nor 1.")
-    return array.astype(np.int8)

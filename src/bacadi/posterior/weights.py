@@ -84,7 +84,7 @@ def pick_temperature(log_p: Float[np.ndarray, "..."], fraction: float = 0.5) -> 
     wanted = fraction * np.isfinite(log_p).sum()
 
     def enough(temperature: float) -> bool:
-        return effective_sample_size(posterior(log_p / temperature)) >= wanted
+        return bool(effective_sample_size(posterior(log_p / temperature)) >= wanted)
 
     if enough(1.0):
         return 1.0
@@ -92,7 +92,7 @@ def pick_temperature(log_p: Float[np.ndarray, "..."], fraction: float = 0.5) -> 
     while not enough(high):
         low, high = high, 2 * high
     for _ in range(_BISECTION_STEPS):
-        middle = np.sqrt(low * high)
+        middle = float(np.sqrt(low * high))
         low, high = (low, middle) if enough(middle) else (middle, high)
     return float(high)
 

@@ -36,7 +36,7 @@ class Names:
 
     def turned(self, cell: float) -> bool:
         """Whether names below cells of this width have to stand upright."""
-        return self.inches > cell
+        return bool(self.inches > cell)
 
 
 def _shortened(name: str) -> str:

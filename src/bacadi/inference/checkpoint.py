@@ -1,0 +1,63 @@
+"""Checkpoints: all that a run needs to go on bit for bit, as plain arrays in one file."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+from bacadi.errors import StoreError
+
+_FINGERPRINT = "fingerprint"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where a run keeps its state, and what identifies the run (data, configuration and seed)."""
+
+    path: Path
+    fingerprint: str
+    seconds: float = 60.0
+
+    def save(self, tree: PyTree) -> None:
+        """Write the arrays of `tree` beside and rename, so that a crash leaves the old checkpoint whole."""
+        arrays = {name: np.asarray(leaf) for name, leaf in _named_leaves(tree)}
+        temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
+        try:
+            with open(temporary, "wb") as file:
+                np.savez(file, **{_FINGERPRINT: np.asarray(self.fingerprint)}, **arrays)
+            os.replace(temporary, self.path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def load(self, like: PyTree) -> PyTree | None:
+        """The saved arrays in the structure of `like`, or None where nothing has been saved."""
+        if not self.path.exists():
+            return None
+        try:
+            with np.load(self.path, allow_pickle=False) as file:
+                saved = {name: file[name] for name in file.files}
+        except Exception as error:
+            raise StoreError(
+                f"The checkpoint {self.path} is damaged ({error}); delete it and start the run again."
+            ) from error
+        if str(saved.pop(_FINGERPRINT, "")) != self.fingerprint:
+            raise StoreError(
+                f"The checkpoint {self.path} belongs to another run (its data, options or seed differ); "
+                "resume with the same ones or choose another folder."
+            )
+        names = [name for name, _ in _named_leaves(like)]
+        if set(names) != set(saved):
+            raise StoreError(f"The checkpoint {self.path} does not fit this version; delete it and start again.")
+        return jax.tree.unflatten(jax.tree.structure(like), [saved[name] for name in names])
+
+    def remove(self) -> None:
+        self.path.unlink(missing_ok=True)
+
+
+def _named_leaves(tree: PyTree) -> list[tuple[str, PyTree]]:
+    leaves, _ = jax.tree_util.tree_flatten_with_path(eqx.filter(tree, eqx.is_array_like))
+    return [(jax.tree_util.keystr(path), leaf) for path, leaf in leaves]

@@ -1,0 +1,147 @@
+"""`fit`: from data and a model to the posterior."""
+
+import hashlib
+import json
+import time
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from bacadi.data.context import ContextData
+from bacadi.errors import ConfigError
+from bacadi.inference.checkpoint import Checkpoint
+from bacadi.inference.configuration import configuration
+from bacadi.inference.loop import Finished, Report, run
+from bacadi.inference.readings import Discrete
+from bacadi.inference.svgd import SVGD, Problem
+from bacadi.model.latent import Particle
+from bacadi.model.model import Model
+from bacadi.posterior import weights
+from bacadi.posterior.draws import Parameter
+from bacadi.posterior.posterior import Posterior, Weighting
+
+
+@dataclass(frozen=True)
+class Monitor:
+    """Who hears of a running fit and where it keeps its checkpoint; both are optional."""
+
+    report: Report | None = None
+    checkpoint: Path | None = None
+    checkpoint_seconds: float = 60.0
+
+
+def fit(
+    data: ContextData,
+    model: Model = Model(),
+    method: SVGD = SVGD(),
+    *,
+    seed: int = 0,
+    known_targets: Float[np.ndarray, "M d"] | None = None,
+    monitor: Monitor = Monitor(),
+) -> Posterior:
+    """The posterior of graph, targets and parameters given the data.
+
+    `known_targets` (contexts x variables) is 1 for a known target, 0 for a variable known to be none and NaN for
+    what is to be inferred. Equal arguments give equal posteriors, bit for bit on one machine.
+
+    >>> from bacadi.simulate import SyntheticSpec, simulate
+    >>> data = simulate(SyntheticSpec(n_variables=3), seed=0).data
+    >>> posterior = fit(data, method=SVGD(n_particles=4, n_steps=10))
+    >>> posterior.edge_probabilities().shape
+    (3, 3)
+    """
+    if data.n_rows == 0:
+        raise ConfigError("There are no rows to learn from; give data with at least one row.")
+    begin = time.monotonic()
+    with jax.enable_x64(method.double):
+        dtype = jnp.float64 if method.double else jnp.float32
+        problem = Problem(method, model, model.prepare(data, known_targets, dtype), jax.random.key(seed))
+        checkpoint = _checkpoint(problem, seed, data, monitor)
+        finished = run(problem, monitor.report, checkpoint)
+        attrs = {
+            "method": "svgd",
+            "seed": seed,
+            "configuration": {"model": configuration(model), "method": configuration(method)},
+            "wall_time": time.monotonic() - begin,
+        }
+        return to_posterior(problem, finished, data, attrs)
+
+
+def to_posterior(problem: Problem, finished: Finished, data: ContextData, attrs: dict) -> Posterior:
+    """Read the particles as weighted draws: one chain, or one chain a particle where a particle stands for several."""
+    discrete, (values, dims) = _read(problem, finished), _stacked_values(problem.model, finished.state.particles)
+    n_samples = discrete.log_weight.shape[1]
+    values = {name: jnp.repeat(leaf[:, None], n_samples, axis=1) for name, leaf in values.items()}
+    weighting: Weighting = partial(_equal_particles, np.asarray(discrete.log_weight, float))
+    if n_samples == 1:  # particles are the draws of one chain
+        discrete, values = jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), (discrete, values))
+        weighting = problem.svgd.weighting
+    return Posterior.from_draws(
+        data,
+        np.asarray(discrete.graphs).astype(np.int8),
+        np.asarray(discrete.targets).astype(np.int8),
+        np.asarray(discrete.log_joint, float),
+        weighting,
+        parameters={name: Parameter(np.asarray(leaf), dims[name]) for name, leaf in values.items()},
+        sample_stats=_statistics(finished),
+        constant_data={"known_target": Parameter(np.asarray(problem.data.known_targets), ("context", "variable"))},
+        attrs=attrs,
+    )
+
+
+def _read(problem: Problem, finished: Finished) -> Discrete:
+    svgd, model, data, key = problem
+    alpha = svgd.alpha(finished.state.step)
+    keys = jax.random.split(jax.random.fold_in(key, svgd.n_steps + 1), svgd.n_particles)
+    read = eqx.filter_jit(jax.vmap(lambda k, particle: svgd.reading(k, particle, alpha, (model, data))))
+    return read(keys, finished.state.particles)
+
+
+def _stacked_values(model: Model, particles: Particle) -> tuple[dict[str, Array], dict[str, tuple[str, ...]]]:
+    """Values of Θ and Θ_I under their names, particles as the first axis, and the names of the other axes."""
+    dims: dict[str, tuple[str, ...]] = {}
+
+    def values(particle: Particle) -> dict[str, Array]:
+        named = model.mechanism.named(particle.theta) if model.has_parameters else {}
+        named = named | model.effect.named(particle.theta_int, model.mechanism)
+        dims.update({name: item.dims for name, item in named.items()})
+        return {name: item.values for name, item in named.items()}
+
+    return jax.vmap(values)(particles), dims
+
+
+def _equal_particles(
+    within: Float[np.ndarray, "L S"], log_p: Float[np.ndarray, "L S"]
+) -> Float[np.ndarray, "L S"]:
+    """Proposition 1: particles count alike, draws within a particle by Ψ, and cyclic draws (log_p = -∞) not at all."""
+    kept = np.where(np.isfinite(log_p), within, -np.inf)
+    top = kept.max(axis=1, keepdims=True)
+    alive = np.isfinite(top)
+    with np.errstate(invalid="ignore"):
+        total = np.where(alive, top + np.log(np.exp(kept - top).sum(axis=1, keepdims=True)), 0.0)
+    return weights.posterior(np.where(alive, kept - total, -np.inf))
+
+
+def _statistics(finished: Finished) -> dict[str, Parameter]:
+    trace = finished.trace
+    return {
+        "energy_trace": Parameter(-trace.log_posterior, ("step", "particle")),
+        "expected_acyclicity_trace": Parameter(trace.expected_acyclicity, ("step", "particle")),
+        "acyclic_trace": Parameter(trace.limit_acyclicity == 0, ("step", "particle")),
+    }
+
+
+def _checkpoint(problem: Problem, seed: int, data: ContextData, monitor: Monitor) -> Checkpoint | None:
+    if monitor.checkpoint is None:
+        return None
+    digest = hashlib.sha256()
+    digest.update(json.dumps([configuration(problem.model), configuration(problem.svgd), seed]).encode())
+    for array in (data.x, data.context, np.asarray(problem.data.known_targets)):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return Checkpoint(monitor.checkpoint, digest.hexdigest(), monitor.checkpoint_seconds)
