@@ -52,7 +52,7 @@ class ContextData:
                 f"The arrays do not fit together: x is {n} x {d}, context has {len(self.context)} entries, "
                 f"{len(self.variables)} variables are named; give one context per row and one name per column."
             )
-        if n and not (0 <= self.context.min() and self.context.max() <= len(self.contexts)):
+        if n and not (self.context.min() >= 0 and self.context.max() <= len(self.contexts)):
             raise DataError(
                 f"The context numbers run from {self.context.min()} to {self.context.max()} but only "
                 f"0 (observational) to {len(self.contexts)} have a name; number the contexts from 1."
