@@ -1,7 +1,10 @@
 """Choices as data: a nested description of the objects that make up a run, for the record and the fingerprint."""
 
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from typing import Any
+
+import numpy as np
 
 
 def configuration(choice: Any) -> Any:
@@ -11,14 +14,30 @@ def configuration(choice: Any) -> Any:
     >>> configuration(ErdosRenyi())
     {'class': 'ErdosRenyi', 'edges_per_node': 2.0}
     """
-    if is_dataclass(choice) and not isinstance(choice, type):
-        return {"class": type(choice).__name__} | {
-            field.name: configuration(getattr(choice, field.name)) for field in fields(choice)
-        }
-    if isinstance(choice, tuple) and hasattr(choice, "_fields"):  # an optax optimiser is a pair of functions
-        return {"class": type(choice).__name__} | {name: configuration(getattr(choice, name)) for name in choice._fields}
-    if isinstance(choice, tuple | list):
-        return [configuration(item) for item in choice]
     if choice is None or isinstance(choice, bool | int | float | str):
         return choice
-    return getattr(choice, "__qualname__", type(choice).__qualname__)
+    if is_dataclass(choice) and not isinstance(choice, type):
+        return _described(choice, [field.name for field in fields(choice)])
+    if isinstance(choice, tuple) and hasattr(choice, "_fields"):  # an optax optimiser is a pair of functions
+        return _described(choice, choice._fields)
+    if isinstance(choice, tuple | list):
+        return [configuration(item) for item in choice]
+    if isinstance(choice, dict):
+        return {str(key): configuration(value) for key, value in choice.items()}
+    if callable(choice):
+        return _function(choice)
+    return np.asarray(choice).tolist()
+
+
+def _described(choice: Any, names: Any) -> dict[str, Any]:
+    return {"class": type(choice).__name__} | {name: configuration(getattr(choice, name)) for name in names}
+
+
+def _function(function: Callable) -> Any:
+    """The name of a function with what it closes over: schedules and optimisers keep their numbers there."""
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    cells = getattr(function, "__closure__", None)
+    if not cells:
+        return name
+    closed = zip(function.__code__.co_freevars, (cell.cell_contents for cell in cells), strict=True)
+    return {"class": name} | {variable: configuration(value) for variable, value in closed if value is not function}

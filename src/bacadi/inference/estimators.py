@@ -45,6 +45,14 @@ def log_mean_exp(values: Float[Array, "S ..."]) -> Float[Array, "..."]:
     return jax.nn.logsumexp(values, axis=0) - jnp.log(values.shape[0])
 
 
+def log_expectation(columns: Float[Array, "S d"], by_column: bool) -> Float[Array, ""]:
+    """log E[Ψ] from log Ψ of S samples. Columns of (G, I) are independent and Ψ is a product over them, so E[Ψ] is
+    the product of the expectations of the columns; taken that way, S samples serve as S^d."""
+    if by_column:
+        return jnp.sum(log_mean_exp(columns))
+    return log_mean_exp(jnp.sum(columns, axis=1))
+
+
 class RelaxedEstimator(AbstractEstimator):
     """The paper's: G and I are relaxed together by Gumbel-softmax and one gradient serves all four blocks.
 
@@ -53,6 +61,7 @@ class RelaxedEstimator(AbstractEstimator):
 
     n_samples: int = 128
     temperature: float = 1.0
+    by_column: bool = False
 
     def __call__(self, key: Key[Array, ""], particle: Particle, alpha: Alpha, model: Model, data: ModelData) -> Value:
         noise = draw_noise(key, self.n_samples, data)
@@ -62,7 +71,7 @@ class RelaxedEstimator(AbstractEstimator):
             logits = target_logits(particle.gamma, alpha, data.known_targets)
             targets = soft_bernoulli(logits, noise.targets, self.temperature)
             columns = model.log_psi(particle.theta, particle.theta_int, Structures(graphs, targets), data)
-            return log_mean_exp(jnp.sum(columns, axis=1))
+            return log_expectation(columns, self.by_column)
 
         return jax.value_and_grad(log_expected_psi)(particle)
 
@@ -75,6 +84,7 @@ class BlockwiseEstimator(AbstractEstimator):
 
     n_samples: int = 128
     temperature: float = 1.0
+    by_column: bool = False
 
     def __call__(self, key: Key[Array, ""], particle: Particle, alpha: Alpha, model: Model, data: ModelData) -> Value:
         noise = draw_noise(key, self.n_samples, data)
@@ -89,7 +99,7 @@ class BlockwiseEstimator(AbstractEstimator):
         targets = hard_bernoulli(target_logits(particle.gamma, alpha, data.known_targets), noise.targets)
 
         def log_expected_psi(theta: Array, theta_int: Array, structures: Structures) -> Float[Array, ""]:
-            return log_mean_exp(jnp.sum(model.log_psi(theta, theta_int, structures, data), axis=1))
+            return log_expectation(model.log_psi(theta, theta_int, structures, data), self.by_column)
 
         theta, theta_int = particle.theta, particle.theta_int
         value, (grad_theta, grad_theta_int) = jax.value_and_grad(log_expected_psi, argnums=(0, 1))(
@@ -127,6 +137,6 @@ class MarginalEstimator(AbstractEstimator):
                 columns = model.log_psi(particle.theta, particle.theta_int, Structures(graphs, targets), data)
                 log_p = log_p + log_bernoulli(logits, targets)
             # The value of `log_p` cancels and its gradient is the score function of the sampled structures.
-            return jnp.sum(log_mean_exp(columns + log_p - jax.lax.stop_gradient(log_p)))
+            return log_expectation(columns + log_p - jax.lax.stop_gradient(log_p), by_column=True)
 
         return jax.value_and_grad(log_expected_psi)(particle)

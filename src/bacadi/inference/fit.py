@@ -96,11 +96,15 @@ def to_posterior(problem: Problem, finished: Finished, data: ContextData, attrs:
 
 
 def _read(problem: Problem, finished: Finished) -> Discrete:
-    svgd, model, data, key = problem
-    alpha = svgd.alpha(finished.state.step)
-    keys = jax.random.split(jax.random.fold_in(key, svgd.n_steps + 1), svgd.n_particles)
-    read = eqx.filter_jit(jax.vmap(lambda k, particle: svgd.reading(k, particle, alpha, (model, data))))
-    return read(keys, finished.state.particles)
+    svgd, step = problem.svgd, finished.state.step
+    keys = jax.random.split(jax.random.fold_in(problem.key, svgd.n_steps + 1), svgd.n_particles)
+    return _read_all(problem, keys, finished.state.particles, jnp.asarray(svgd.alpha(step)))
+
+
+@eqx.filter_jit
+def _read_all(problem: Problem, keys: Array, particles: Particle, alpha: Array) -> Discrete:
+    pair = (problem.model, problem.data)
+    return jax.vmap(lambda key, particle: problem.svgd.reading(key, particle, alpha, pair))(keys, particles)
 
 
 def _stacked_values(model: Model, particles: Particle) -> tuple[dict[str, Array], dict[str, tuple[str, ...]]]:

@@ -1,5 +1,6 @@
 """What a mechanism is: p(x_j | parents of j, Θ) for every variable j, by itself or with Θ integrated out."""
 
+import re
 from abc import abstractmethod
 from typing import NamedTuple
 
@@ -53,7 +54,7 @@ class AbstractMechanism(eqx.Module):
     def named(self, theta: PyTree) -> dict[str, Named]:
         """Θ under the names it has in the output."""
         leaves, _ = jax.tree_util.tree_flatten_with_path(theta)
-        names = ["theta" + jax.tree_util.keystr(path) for path, _ in leaves]
+        names = [re.sub(r"\W+", "_", "theta" + jax.tree_util.keystr(path)).strip("_") for path, _ in leaves]
         return {
             name: Named(leaf, tuple(f"{name}_dim_{axis}" for axis in range(leaf.ndim)))
             for name, (_, leaf) in zip(names, leaves, strict=True)

@@ -1,0 +1,62 @@
+"""`bacadi fit` and `bacadi resume`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bacadi.errors import ConfigError
+
+
+def fit(
+    data: Annotated[Path, typer.Argument(help="Table: .csv, .tsv, .txt (tabs), each also .gz, or .parquet.")],
+    context: Annotated[str | None, typer.Option(help="Column that names the context of each row.")] = None,
+    observational: Annotated[str | None, typer.Option(help="Label of the observational context, if any.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the results.")] = None,
+    model: Annotated[str | None, typer.Option(help="linear (default), nonlinear or bge.")] = None,
+    method: Annotated[str, typer.Option(help="auto or svgd.")] = "auto",
+    seed: Annotated[int, typer.Option(help="Makes the run repeatable bit for bit on one machine.")] = 0,
+    standardize: Annotated[bool, typer.Option("--standardize", help="Scale every column to mean 0 and std 1.")] = False,
+    targets: Annotated[
+        str, typer.Option(help="unknown, known (labels name their targets: a+b) or FILE.csv (context,variable).")
+    ] = "unknown",
+    preset: Annotated[str, typer.Option(help="paper or authors.")] = "paper",
+    config: Annotated[Path | None, typer.Option(help="TOML file with sections [model] and [svgd].")] = None,
+    particles: Annotated[int | None, typer.Option(help="Number of particles.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Number of steps.")] = None,
+    checkpoint_every: Annotated[float, typer.Option(help="Seconds between two checkpoints.")] = 60.0,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no summary.")] = False,
+) -> None:
+    """Infer a posterior over graph and intervention targets and write it to a folder."""
+    if context is None:
+        from bacadi.commands.check import which_context
+        from bacadi.data import read_table
+
+        raise ConfigError(which_context(read_table(data)))
+    if out is None:
+        raise ConfigError("Name the folder for the results with --out DIR; it is made if it is missing.")
+    from bacadi.commands.plan import Options, prepare
+    from bacadi.commands.run import start, summary
+    from bacadi.settings import resolve
+
+    settings = resolve(preset, config, {"--model": model, "--particles": particles, "--steps": steps})
+    options = Options(data, context, observational, out, method, seed, standardize, targets, preset, checkpoint_every)
+    posterior = start(prepare(options, settings), quiet)
+    if not quiet:
+        typer.echo(summary(posterior, out))
+
+
+def resume(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The --out folder of a fit that was interrupted.")],
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no summary.")] = False,
+) -> None:
+    """Continue an interrupted fit; the result is the same as without the interruption, bit for bit."""
+    from bacadi.commands import plan, run
+
+    plan.read_record(folder)
+    if (folder / plan.POSTERIOR).exists() and not (folder / plan.CHECKPOINT).exists():
+        typer.echo(f"The run in {folder} is complete already; there is nothing to resume.")
+        return
+    posterior = run.resume(plan.load(folder), quiet)
+    if not quiet:
+        typer.echo(run.summary(posterior, folder))

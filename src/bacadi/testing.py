@@ -1,0 +1,283 @@
+"""`check_mechanism`: what is wrong with a mechanism of your own, in plain words."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key, PyTree
+
+from bacadi.data.context import ContextData
+from bacadi.errors import BacadiError
+from bacadi.model.mechanism import AbstractMechanism
+from bacadi.model.rows import Rows, raw_rows
+
+TOLERANCE = 1e-8
+"""Largest relative change, in float64, that still counts as no change."""
+
+
+class MechanismError(BacadiError):
+    """A mechanism breaks the contract of `AbstractMechanism`."""
+
+
+class Case(NamedTuple):
+    """One point at which a mechanism is examined. `graphs`: empty, full DAG, relaxed; `graph[i, j]` is i -> j."""
+
+    theta: PyTree
+    graphs: dict[str, Float[Array, "d d"]]
+    x: Float[Array, " d"]
+
+
+def check_mechanism(mechanism: AbstractMechanism, n_variables: int = 4, seed: int = 0) -> None:
+    """Raise `MechanismError` with one sentence for the first thing that is wrong with a mechanism, else do nothing.
+
+    Examined are the parameters that `init` gives, shapes and types of `log_prior` and `log_prob`, that entry j
+    depends on x_j, the parents of j and column j of the graph alone, that gradients are finite and reach the graph,
+    that exp(log_prob_j) integrates to 1 over x_j, and that `log_likelihood` is the sum of `log_prob` over the rows.
+
+    >>> from bacadi.model.linear import LinearGaussian
+    >>> check_mechanism(LinearGaussian())
+    """
+    if not isinstance(mechanism, AbstractMechanism):
+        raise MechanismError(
+            f"{type(mechanism).__name__} is no AbstractMechanism; derive it from bacadi.model.mechanism."
+            "AbstractMechanism and give it init, log_prior and log_prob."
+        )
+    if n_variables < 3:
+        raise MechanismError(
+            f"A mechanism of {n_variables} variables cannot show the use of a non-parent; check it with 3 or more."
+        )
+    with jax.enable_x64(False):
+        _check_init(mechanism, jax.random.key(seed), n_variables, jnp.dtype("float32"))
+        _check_outputs(mechanism, _case(mechanism, n_variables, seed, jnp.dtype("float32")))
+    # The numbers are compared in float64, so that a small dependence is told from rounding.
+    with jax.enable_x64(True):
+        dtype = jnp.dtype("float64")
+        _check_init(mechanism, jax.random.key(seed), n_variables, dtype)
+        case = _case(mechanism, n_variables, seed, dtype)
+        _check_outputs(mechanism, case)
+        _check_values(mechanism, case)
+        _check_graph_columns(mechanism, case)
+        _check_parents(mechanism, case)
+        _check_gradients(mechanism, case)
+        _check_normalised(mechanism, case)
+        _check_log_likelihood(mechanism, case, seed)
+
+
+def _case(mechanism: AbstractMechanism, d: int, seed: int, dtype: jnp.dtype) -> Case:
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(d)
+    full = np.zeros((d, d))
+    full[np.ix_(order, order)] = np.triu(np.ones((d, d)), 1)
+    relaxed = rng.uniform(0.2, 0.8, (d, d)) * (1 - np.eye(d))
+    graphs = {"empty": np.zeros((d, d)), "full": full, "relaxed": relaxed}
+    theta = mechanism.init(jax.random.key(seed), d, dtype)
+    # Parameters that start at 0 would hide what depends on them.
+    leaves, structure = jax.tree.flatten(theta)
+    moved = [leaf + jnp.asarray(0.1 * rng.normal(size=leaf.shape), dtype) for leaf in leaves]
+    x = jnp.asarray(rng.normal(size=d), dtype)
+    return Case(structure.unflatten(moved), {name: jnp.asarray(g, dtype) for name, g in graphs.items()}, x)
+
+
+def _leaves(tree: PyTree) -> list[tuple[str, Any]]:
+    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return [("theta" + jax.tree_util.keystr(path), leaf) for path, leaf in leaves]
+
+
+def _check_init(mechanism: AbstractMechanism, key: Key[Array, ""], d: int, dtype: jnp.dtype) -> None:
+    first, second = (_leaves(_attempt("init", mechanism.init, key, d, dtype)) for _ in range(2))
+    if not first:
+        raise MechanismError("init gives no parameters; return at least one array (or nest several of them).")
+    for name, leaf in first:
+        if not isinstance(leaf, jax.Array):
+            raise MechanismError(
+                f"init gives {name} as {type(leaf).__name__} and no array; make it with jnp.asarray(..., dtype)."
+            )
+        if leaf.dtype != dtype:
+            raise MechanismError(
+                f"init gives {name} the type {leaf.dtype} where {dtype} was asked for; make it with the dtype passed."
+            )
+        if not jnp.isfinite(leaf).all():
+            raise MechanismError(f"init gives {name} a value that is not finite; start from finite numbers.")
+    if [name for name, _ in first] != [name for name, _ in second] or not all(
+        a.shape == b.shape and bool((a == b).all()) for (_, a), (_, b) in zip(first, second, strict=True)
+    ):
+        raise MechanismError(
+            "init gives other parameters when called again with the same key; draw from the key alone, "
+            "by jax.random, and from no global state."
+        )
+
+
+def _attempt(method: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call what the user wrote; an exception of theirs becomes one sentence with the likely cause."""
+    try:
+        return function(*arguments)
+    except jax.errors.ConcretizationTypeError as error:
+        raise MechanismError(
+            f"{method} cannot be compiled ({type(error).__name__}); use jnp functions and jnp.where "
+            "in place of Python's if, float() and numpy."
+        ) from error
+    except BacadiError:
+        raise
+    except Exception as error:
+        reason = str(error).strip().split("\n")[0]
+        raise MechanismError(
+            f"{method} stops with {type(error).__name__}: {reason}; mend it for d variables and a relaxed graph [d, d]."
+        ) from error
+
+
+def _check_outputs(mechanism: AbstractMechanism, case: Case) -> None:
+    d, graph = len(case.x), case.graphs["relaxed"]
+    calls = {"log_prior": (case.theta, graph), "log_prob": (case.theta, graph, case.x)}
+    for method, arguments in calls.items():
+        out = _attempt(method, eqx.filter_eval_shape, getattr(mechanism, method), *arguments)
+        shape = getattr(out, "shape", None)
+        if shape is None:
+            raise MechanismError(f"{method} gives {type(out).__name__} and no array; return an array of shape ({d},).")
+        if shape != (d,):
+            raise MechanismError(
+                f"{method} gives the shape {shape} where ({d},) is expected; return one number a variable."
+            )
+        if out.dtype != graph.dtype:
+            raise MechanismError(
+                f"{method} gives the type {out.dtype} for arguments of {graph.dtype}; keep the type of the arguments."
+            )
+
+
+@eqx.filter_jit
+def _compiled(function: Callable[..., Array], *arguments: PyTree) -> Array:
+    return function(*arguments)
+
+
+@eqx.filter_jit
+def _gradient(function: Callable[..., Array], arguments: tuple[PyTree, ...]) -> tuple[PyTree, ...]:
+    return jax.grad(lambda given: jnp.sum(function(*given)))(arguments)
+
+
+@eqx.filter_jit
+def _integrals(mechanism: AbstractMechanism, case: Case) -> Float[Array, " d"]:
+    """∫ exp(log_prob_j) dx_j by the trapezoid rule in u, x_j = sinh u: fine near 0 and out to ± 10⁴."""
+    u = jnp.linspace(-10.0, 10.0, 20_001)
+    grid, step = jnp.sinh(u), (u[1] - u[0]) * jnp.cosh(u)
+
+    def density(j: Array, value: Array) -> Array:
+        return jnp.exp(mechanism.log_prob(case.theta, case.graphs["full"], case.x.at[j].set(value))[j])
+
+    values = jax.vmap(jax.vmap(density, in_axes=(None, 0)), in_axes=(0, None))(jnp.arange(len(case.x)), grid)
+    return values @ step
+
+
+def _evaluate(mechanism: AbstractMechanism, method: str, case: Case, graph: Array, x: Array) -> np.ndarray:
+    arguments = (case.theta, graph) if method == "log_prior" else (case.theta, graph, x)
+    # A writable copy, so that entries that may change can be struck out.
+    return np.array(_compiled(getattr(mechanism, method), *arguments))
+
+
+def _changed(new: np.ndarray, old: np.ndarray) -> np.ndarray:
+    return ~(np.abs(new - old) <= TOLERANCE * (1 + np.abs(old)))
+
+
+def _check_values(mechanism: AbstractMechanism, case: Case) -> None:
+    for method in ("log_prior", "log_prob"):
+        for name, graph in case.graphs.items():
+            values = _evaluate(mechanism, method, case, graph, case.x)
+            if not np.isfinite(values).all():
+                raise MechanismError(
+                    f"{method} of variable {int(np.argmin(np.isfinite(values)))} is not finite for the {name} graph; "
+                    "look for log(0), a division by 0 or exp of a large number."
+                )
+
+
+def _check_graph_columns(mechanism: AbstractMechanism, case: Case) -> None:
+    d, graph = len(case.x), case.graphs["relaxed"]
+    for method in ("log_prior", "log_prob"):
+        before = _evaluate(mechanism, method, case, graph, case.x)
+        for column in range(d):
+            other = graph.at[:, column].set(0.9 * (1 - graph[:, column]) * (jnp.arange(d) != column))
+            changed = _changed(_evaluate(mechanism, method, case, other, case.x), before)
+            changed[column] = False
+            if changed.any():
+                raise MechanismError(
+                    f"{method} of variable {int(np.argmax(changed))} depends on column {column} of the graph; "
+                    "entry j may use graph[:, j] alone (graph[i, j] = 1 means i -> j)."
+                )
+
+
+def _check_parents(mechanism: AbstractMechanism, case: Case) -> None:
+    d = len(case.x)
+    for name in ("empty", "full"):
+        graph = case.graphs[name]
+        before = _evaluate(mechanism, "log_prob", case, graph, case.x)
+        for i in range(d):
+            changed = _changed(_evaluate(mechanism, "log_prob", case, graph, case.x.at[i].add(1.7)), before)
+            changed &= (np.asarray(graph)[i] == 0) & (np.arange(d) != i)
+            if changed.any():
+                raise MechanismError(
+                    f"log_prob of variable {int(np.argmax(changed))} depends on x[{i}], which is no parent of it; "
+                    "multiply x[i] by graph[i, j] before it is used for entry j."
+                )
+
+
+def _check_gradients(mechanism: AbstractMechanism, case: Case) -> None:
+    for name, graph in case.graphs.items():
+        arguments = (case.theta, graph)
+        prior = _attempt("The gradient of log_prior", _gradient, mechanism.log_prior, arguments)
+        prob = _attempt("The gradient of log_prob", _gradient, mechanism.log_prob, (*arguments, case.x))
+        _check_finite("log_prior", prior, name)
+        _check_finite("log_prob", prob, name)
+        off_diagonal = np.asarray(prob[1])[~np.eye(len(case.x), dtype=bool)]
+        if name == "relaxed" and not off_diagonal.any():
+            raise MechanismError(
+                "No gradient reaches the graph from log_prob: mask parents by multiplication with the graph, "
+                "not by comparing or rounding its entries."
+            )
+
+
+def _check_finite(method: str, gradient: tuple[PyTree, ...], graph_name: str) -> None:
+    theta, *others = gradient
+    for name, leaf in [*_leaves(theta), *zip(("graph", "x"), others, strict=False)]:
+        if not np.isfinite(leaf).all():
+            raise MechanismError(
+                f"The gradient of {method} with respect to {name} is not finite for the {graph_name} graph; "
+                "look for a root, a logarithm or a division at 0, also in the branch jnp.where does not take."
+            )
+
+
+def _check_normalised(mechanism: AbstractMechanism, case: Case) -> None:
+    for j, total in enumerate(np.asarray(_integrals(mechanism, case)).tolist()):
+        if not abs(total - 1) < 1e-2:
+            raise MechanismError(
+                f"exp(log_prob) of variable {j} integrates to {total:.4g} over x[{j}] where 1 is expected; "
+                "add the constant that makes it a density (a Gaussian has -log(std) - log(2 pi) / 2)."
+            )
+
+
+@eqx.filter_jit
+def _plain_likelihood(mechanism: AbstractMechanism, theta: PyTree, graphs: Array, rows: Rows) -> Array:
+    """The sum of `log_prob` over rows that the class starts with, whatever the mechanism has in its place."""
+    return AbstractMechanism.log_likelihood(mechanism, theta, graphs, rows)
+
+
+def _check_log_likelihood(mechanism: AbstractMechanism, case: Case, seed: int) -> None:
+    d, dtype = len(case.x), case.x.dtype
+    rng = np.random.default_rng(seed)
+    counts = (d + 3, 2, 1)  # one context with more rows than columns, which sufficient statistics treat apart
+    names = tuple(f"x{j}" for j in range(d))
+    data = ContextData(rng.normal(size=(sum(counts), d)), np.repeat(np.arange(3), counts), names, ("a", "b"), "obs")
+    graphs = jnp.stack([case.graphs["full"], case.graphs["relaxed"]], axis=1)
+    plain = np.asarray(_plain_likelihood(mechanism, case.theta, graphs, raw_rows(data, dtype)))
+    rows = _attempt("prepare", mechanism.prepare, data, dtype)
+    fast = np.asarray(_attempt("log_likelihood", _compiled, mechanism.log_likelihood, case.theta, graphs, rows))
+    if fast.shape != plain.shape:
+        raise MechanismError(
+            f"log_likelihood gives the shape {fast.shape} where {plain.shape} is expected: contexts, graphs, variables."
+        )
+    wrong = ~(np.abs(fast - plain) <= 1e-6 * (1 + np.abs(plain)))
+    if wrong.any():
+        k, s, j = (int(i) for i in np.argwhere(wrong)[0])
+        raise MechanismError(
+            f"log_likelihood of variable {j} in context {k} is {fast[k, s, j]:.6g} where log_prob over the rows adds "
+            f"to {plain[k, s, j]:.6g}; mend log_likelihood or prepare, or leave both out."
+        )

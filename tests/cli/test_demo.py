@@ -1,0 +1,28 @@
+"""`demo`: files, tables against the truth, picture; with fewer steps than a person would get."""
+
+from pathlib import Path
+
+import pytest
+
+from bacadi.commands import demo
+
+from .conftest import Run
+
+
+def test_demo(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    short = {**demo._SETTINGS["svgd"], "steps": 100, "particles": 8, "samples": 8}
+    monkeypatch.setattr(demo, "_SETTINGS", {**demo._SETTINGS, "svgd": short})
+    for _ in range(2):  # the second run replaces the first
+        result = run("demo", "--out", tmp_path / "demo")
+        assert result.exit_code == 0, result.output
+    for text in ("Edges", "Intervention targets", "probability", "truth", "found"):
+        assert text in result.stdout
+    expected = {"data.csv", "edges.csv", "targets.csv", "posterior.nc", "particles.png", "config.json", "log.jsonl"}
+    assert {path.name for path in (tmp_path / "demo").iterdir()} == expected
+    assert (tmp_path / "demo" / "particles.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_demo_refuses_a_file(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    result = run("demo", "--out", tmp_path / "taken")
+    assert result.exit_code == 2 and "is a file" in result.stderr

@@ -1,0 +1,74 @@
+"""log E[Ψ] by brute force: every graph and every set of targets of a tiny problem, written out without estimators."""
+
+from collections.abc import Callable
+from itertools import product
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bacadi.data.context import ContextData
+from bacadi.graph import all_digraphs
+from bacadi.model.latent import Particle, Structures
+from bacadi.model.model import Model, ModelData
+
+VARIABLES = ("a", "b", "c", "d")
+
+
+def small_data(counts: tuple[int, ...] = (3, 1, 2), d: int = 3, seed: int = 0) -> ContextData:
+    """Few rows, so that Ψ differs little between structures and Monte Carlo can be exact about it."""
+    rng = np.random.default_rng(seed)
+    context = np.repeat(np.arange(len(counts)), counts)
+    x = 0.7 * rng.normal(size=(len(context), d))
+    x[:, 1] += 0.5 * x[:, 0]
+    contexts = tuple(f"k{k}" for k in range(1, len(counts)))
+    return ContextData(x, context, VARIABLES[:d], contexts, "obs" if counts[0] else None)
+
+
+class Everything(NamedTuple):
+    """All structures of a problem: `graphs` [S, d, d] and `targets` [S, M, d], every combination once."""
+
+    graphs: jax.Array
+    targets: jax.Array
+
+    @property
+    def structures(self) -> Structures:
+        return Structures(jnp.moveaxis(self.graphs, 0, 1), jnp.moveaxis(self.targets, 0, 1))
+
+
+def everything(data: ModelData) -> Everything:
+    d, m = data.n_variables, data.n_contexts
+    graphs = all_digraphs(d).astype(float)
+    targets = np.array(list(product((0.0, 1.0), repeat=m * d))).reshape(-1, m, d)
+    n, t = len(graphs), len(targets)
+    return Everything(
+        jnp.asarray(np.repeat(graphs, t, axis=0), data.dtype), jnp.asarray(np.tile(targets, (n, 1, 1)), data.dtype)
+    )
+
+
+def log_mass(particle: Particle, alpha: float, every: Everything) -> jax.Array:
+    """log p(G | Z) p(I | Γ) of every structure, by products of σ(α u·v) and σ(α γ) as in Eqs. (6) and (8)."""
+    edge = jax.nn.sigmoid(alpha * jnp.einsum("ir,jr->ij", particle.z[0], particle.z[1]))
+    target = jax.nn.sigmoid(alpha * particle.gamma)
+    off = 1 - jnp.eye(edge.shape[0])
+    log_g = jnp.sum(off * jnp.log(jnp.where(every.graphs == 1, edge, 1 - edge)), axis=(1, 2))
+    return log_g + jnp.sum(jnp.log(jnp.where(every.targets == 1, target, 1 - target)), axis=(1, 2))
+
+
+def log_psi(particle: Particle, model: Model, data: ModelData, every: Everything) -> jax.Array:
+    """log Ψ of every structure."""
+    return jnp.sum(model.log_psi(particle.theta, particle.theta_int, every.structures, data), axis=1)
+
+
+def exact_log_expected_psi(alpha: float, model: Model, data: ModelData) -> Callable[[Particle], jax.Array]:
+    """log Σ_G Σ_I p(G | Z) p(I | Γ) Ψ(G, I), a function of the particle."""
+    every = everything(data)
+    return lambda particle: jax.nn.logsumexp(log_mass(particle, alpha, every) + log_psi(particle, model, data, every))
+
+
+def posterior_mass(particle: Particle, alpha: float, model: Model, data: ModelData) -> tuple[Everything, np.ndarray]:
+    """p(G, I | Ω, D) of every structure: p(G|Z) p(I|Γ) Ψ / E[Ψ], the weights of Proposition 1."""
+    every = everything(data)
+    log_p = log_mass(particle, alpha, every) + log_psi(particle, model, data, every)
+    return every, np.asarray(jax.nn.softmax(log_p))

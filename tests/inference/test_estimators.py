@@ -1,0 +1,154 @@
+"""Estimators of log E[Ψ] and its gradient against enumeration of all 64 graphs and all targets at d = 3.
+
+Each estimate is the mean of `BATCHES` independent batches and is held to the exact number within 5 standard errors
+taken from the spread of the batches. For Student's t with 39 degrees of freedom that is exceeded with probability
+1.2e-5; with about 200 numbers compared here the false-alarm rate over fresh keys is below 0.3 % (keys are fixed).
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from bacadi.inference.estimators import AbstractEstimator, BlockwiseEstimator, MarginalEstimator, RelaxedEstimator
+from bacadi.model.bge import BGe
+from bacadi.model.effect import HardGaussian, SoftGaussian
+from bacadi.model.latent import Particle, target_logits
+from bacadi.model.linear import LinearGaussian
+from bacadi.model.model import Model, ModelData
+from bacadi.model.neural import NeuralGaussian
+from bacadi.model.noise import FixedNoise
+
+from .enumeration import everything, exact_log_expected_psi, log_psi, small_data
+
+BATCHES = 40
+ALPHA = 1.3
+EFFECT = HardGaussian(noise=FixedNoise(1.0), mean_prior_std=1.0)
+LINEAR = Model(mechanism=LinearGaussian(noise=FixedNoise(1.0)), effect=EFFECT)
+NEURAL = Model(mechanism=NeuralGaussian(hidden=(2,), noise=FixedNoise(1.0)), effect=EFFECT)
+SOFT = Model(mechanism=LinearGaussian(noise=FixedNoise(1.0)), effect=SoftGaussian())
+MARGINAL = Model(mechanism=BGe(), effect=EFFECT)
+
+
+def tiny_problem(model: Model, counts: tuple[int, ...] = (3, 1), known: np.ndarray | None = None):
+    """A particle away from 0 and its data."""
+    data = model.prepare(small_data(counts), known)
+    particle = model.init(jax.random.key(7), data)
+    return particle._replace(z=1.5 * particle.z, gamma=3 * particle.gamma), data
+
+
+@eqx.filter_jit
+def exact(particle: Particle, model: Model, data: ModelData) -> tuple[jax.Array, Particle]:
+    return jax.value_and_grad(exact_log_expected_psi(ALPHA, model, data))(particle)
+
+
+@eqx.filter_jit
+def estimated(estimator: AbstractEstimator, particle: Particle, model: Model, data: ModelData):
+    """Mean and standard error over batches, in the structure (value, gradient)."""
+    keys = jax.random.split(jax.random.key(11), BATCHES)
+    batches = jax.lax.map(lambda key: estimator(key, particle, ALPHA, model, data), keys)
+    mean = jax.tree.map(lambda leaf: jnp.mean(leaf, axis=0), batches)
+    return mean, jax.tree.map(lambda leaf: jnp.std(leaf, axis=0, ddof=1) / BATCHES**0.5, batches)
+
+
+def assert_within(estimate, truth) -> None:
+    """5 standard errors; 1e-5 is the rounding of float32 where an estimate has no spread."""
+    mean, error = estimate
+    for (path, m), e, t in zip(
+        jax.tree_util.tree_flatten_with_path(mean)[0], jax.tree.leaves(error), jax.tree.leaves(truth), strict=True
+    ):
+        excess = np.abs(np.asarray(m) - np.asarray(t)) - 5 * np.asarray(e) - 1e-5 * (1 + np.abs(np.asarray(t)))
+        assert (excess <= 0).all(), f"{jax.tree_util.keystr(path)}: {m} ± {e} against {t}"
+
+
+CASES = {
+    "linear, one context": (LINEAR, (3, 1)),
+    "linear, two contexts": (LINEAR, (3, 1, 2)),
+    "neural": (NEURAL, (3, 1)),
+    "soft effect": (SOFT, (3, 1)),
+    "no observational rows": (LINEAR, (0, 2)),
+    "observational rows only": (LINEAR, (4,)),
+    "BGe": (MARGINAL, (3, 1)),
+}
+
+
+@pytest.mark.parametrize(("model", "counts"), CASES.values(), ids=CASES.keys())
+def test_marginal_estimator_is_consistent(model: Model, counts: tuple[int, ...]) -> None:
+    """Value and all four blocks of the gradient. The bias of log E is of order 1/2000, under the error of 40 batches."""
+    particle, data = tiny_problem(model, counts)
+    assert_within(estimated(MarginalEstimator(2000), particle, model, data), exact(particle, model, data))
+
+
+def test_blockwise_estimator_is_consistent_in_value_and_parameters_only() -> None:
+    """Both hard: log E[Ψ], Θ and Θ_I are consistent. Z and Γ see one relaxed structure and are biased, which is
+    measured: further from the truth than 5 standard errors."""
+    particle, data = tiny_problem(LINEAR)
+    (value, gradient), (value_error, error) = estimated(BlockwiseEstimator(2000), particle, LINEAR, data)
+    true_value, true = exact(particle, LINEAR, data)
+    consistent = (value, gradient.theta, gradient.theta_int), (value_error, error.theta, error.theta_int)
+    assert_within(consistent, (true_value, true.theta, true.theta_int))
+    for block in ("z", "gamma"):
+        miss = np.abs(getattr(gradient, block) - getattr(true, block)) / getattr(error, block)
+        assert miss.max() > 5, f"{block} is unbiased, unlike the documentation says"
+
+
+def test_relaxed_estimator_is_biased_as_documented() -> None:
+    """The paper's relaxation changes even the value of log E[Ψ]; docs/developer/estimators.md gives the size."""
+    particle, data = tiny_problem(LINEAR)
+    (value, gradient), (error, _) = estimated(RelaxedEstimator(2000), particle, LINEAR, data)
+    true_value, true = exact(particle, LINEAR, data)
+    bias = float(value - true_value)
+    assert abs(bias) > 5 * float(error) and abs(bias) < 1.0
+    for block in Particle._fields:
+        a, b = (np.concatenate([np.ravel(x) for x in jax.tree.leaves(getattr(g, block))]) for g in (gradient, true))
+        assert a @ b / np.linalg.norm(a) / np.linalg.norm(b) > 0.5
+
+
+def test_relaxed_estimator_becomes_exact_as_its_temperature_falls() -> None:
+    particle, data = tiny_problem(LINEAR)
+    truth = float(exact(particle, LINEAR, data)[0])
+    biases = [
+        abs(float(estimated(RelaxedEstimator(500, temperature), particle, LINEAR, data)[0][0]) - truth)
+        for temperature in (1.0, 0.3, 0.02)
+    ]
+    assert biases[0] > biases[1] > biases[2] and biases[2] < 0.02
+
+
+@pytest.mark.parametrize("model", [LINEAR, SOFT], ids=["hard", "soft"])
+def test_targets_are_summed_out_exactly(model: Model) -> None:
+    """`log_psi_over_targets` against the sum over all 2^(M d) targets, graph by graph."""
+    particle, data = tiny_problem(model, (2, 1, 2))
+    every = everything(data)
+    logits = target_logits(particle.gamma, ALPHA, data.known_targets)
+    graphs = jnp.asarray(every.graphs[:: 2**6])
+    columns = model.log_psi_over_targets(
+        particle.theta, particle.theta_int, jnp.moveaxis(graphs, 0, 1), logits, data
+    )
+    probability = jax.nn.sigmoid(ALPHA * particle.gamma)
+    log_targets = jnp.sum(jnp.log(jnp.where(every.targets == 1, probability, 1 - probability)), axis=(1, 2))
+    terms = (log_targets + log_psi(particle, model, data, every)).reshape(64, 2**6)
+    np.testing.assert_allclose(jnp.sum(columns, axis=1), jax.nn.logsumexp(terms, axis=1), rtol=2e-5)
+
+
+@pytest.mark.parametrize("model", [LINEAR, MARGINAL], ids=["linear", "BGe"])
+@pytest.mark.parametrize("kind", [RelaxedEstimator, BlockwiseEstimator, MarginalEstimator])
+def test_known_targets_give_finite_gradients_and_none_for_gamma(kind: type[AbstractEstimator], model: Model) -> None:
+    known = np.array([[1.0, 0.0, np.nan]])
+    particle, data = tiny_problem(model, (3, 1), known)
+    value, gradient = kind(8)(jax.random.key(0), particle, ALPHA, model, data)
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves((value, gradient)))
+    assert (np.asarray(gradient.gamma)[0, :2] == 0).all()
+
+
+def test_known_targets_are_conditioned_on() -> None:
+    """With every target known, log E[Ψ] is a sum over graphs at these targets alone."""
+    known = np.array([[0.0, 1.0, 0.0]])
+    particle, data = tiny_problem(LINEAR, (3, 1), known)
+    every = everything(data)
+    here = np.asarray((every.targets == known).all(axis=(1, 2)))
+    edge = jax.nn.sigmoid(ALPHA * particle.z[0] @ particle.z[1].T)
+    log_g = jnp.sum((1 - jnp.eye(3)) * jnp.log(jnp.where(every.graphs == 1, edge, 1 - edge)), axis=(1, 2))
+    truth = jax.nn.logsumexp((log_g + log_psi(particle, LINEAR, data, every))[here])
+    (mean, _), (error, _) = estimated(MarginalEstimator(2000), particle, LINEAR, data)
+    assert abs(float(mean - truth)) < 5 * float(error) + 1e-4

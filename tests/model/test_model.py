@@ -1,0 +1,185 @@
+"""log Ψ and the joint: Eq. (10) written out, sufficient statistics, and relabelling of variables and contexts."""
+
+from itertools import pairwise
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from bacadi.data.context import ContextData
+from bacadi.errors import ConfigError
+from bacadi.model.bge import BGe
+from bacadi.model.effect import HardGaussian, SoftGaussian
+from bacadi.model.latent import Particle, Structures
+from bacadi.model.linear import LinearGaussian
+from bacadi.model.mechanism import AbstractMechanism
+from bacadi.model.model import Model
+from bacadi.model.neural import NeuralGaussian
+from bacadi.model.noise import FixedNoise, InferredNoise
+from bacadi.model.priors import ScaleFree
+from bacadi.model.rows import gram_rows, raw_rows
+
+from ..inference.enumeration import small_data
+
+D, M = 4, 2
+GRAPH = np.array([[0, 1, 0, 1], [0, 0, 1, 0], [0, 0, 0, 0], [0, 0, 1, 0]], float)
+TARGETS = np.array([[0, 1, 0, 0], [1, 0, 0, 1]], float)
+DATA = small_data((7, 6, 2), D)
+
+MODELS = {
+    "linear": Model(),
+    "linear, everything inferred": Model(
+        mechanism=LinearGaussian(noise=InferredNoise(), intercept_prior_std=1.0, mask_prior=False),
+        effect=HardGaussian(noise=InferredNoise(), pseudo_prior=True),
+        graph_prior=ScaleFree(),
+    ),
+    "linear, soft": Model(mechanism=LinearGaussian(intercept_prior_std=1.0), effect=SoftGaussian()),
+    "neural": Model(mechanism=NeuralGaussian(hidden=(3, 2))),
+    "neural, soft": Model(mechanism=NeuralGaussian(hidden=(2,)), effect=SoftGaussian()),
+    "BGe": Model(mechanism=BGe()),
+}
+
+
+def particle_of(model: Model, data: ContextData) -> Particle:
+    """A particle whose every number is away from 0."""
+    particle = model.init(jax.random.key(3), model.prepare(data))
+    leaves, structure = jax.tree.flatten(particle)
+    rng = np.random.default_rng(1)
+    return structure.unflatten([leaf + jnp.asarray(0.2 * rng.normal(size=leaf.shape), leaf.dtype) for leaf in leaves])
+
+
+def test_log_psi_of_the_linear_model_by_hand() -> None:
+    """Eq. (10) with scipy densities, row by row: σ² = .1, σ_I² = .5, weights N(0, 1), means N(0, 10²)."""
+    model = Model()
+    particle, prepared = particle_of(model, DATA), model.prepare(DATA)
+    weight, mean = np.asarray(particle.theta.weight, float), np.asarray(particle.theta_int.mean, float)
+    expected = (GRAPH * stats.norm.logpdf(weight)).sum(axis=0)
+    expected = expected + (TARGETS * stats.norm.logpdf(mean, scale=10)).sum(axis=0)
+    for x, k in zip(DATA.x, DATA.context, strict=True):
+        for j in range(D):
+            if k and TARGETS[k - 1, j]:
+                expected[j] += stats.norm.logpdf(x[j], mean[k - 1, j], 0.5**0.5)
+            else:
+                expected[j] += stats.norm.logpdf(x[j], x @ (GRAPH * weight)[:, j], 0.1**0.5)
+    structures = Structures(jnp.asarray(GRAPH, jnp.float32)[:, None], jnp.asarray(TARGETS, jnp.float32)[:, None])
+    found = model.log_psi(particle.theta, particle.theta_int, structures, prepared)
+    np.testing.assert_allclose(found[0], expected, rtol=2e-5)
+
+
+@pytest.mark.parametrize("intercept", [None, 1.0], ids=["no intercept", "intercept"])
+def test_sufficient_rows_give_the_likelihood_of_all_rows(intercept: float | None) -> None:
+    """Contexts of 30, 6 and 2 rows at d = 4: the first two become triangular factors."""
+    data = small_data((30, 6, 2), D)
+    mechanism = LinearGaussian(intercept_prior_std=intercept)
+    float32 = jnp.dtype("float32")
+    rows = mechanism.prepare(data, float32)
+    assert len(rows.x) == 2 * (D + (intercept is not None)) + 2 < data.n_rows
+    assert rows.count.tolist() == [30, 6, 2]
+    theta = mechanism.init(jax.random.key(0), D, float32)
+    graphs = jnp.asarray(np.stack([GRAPH, 0.5 * GRAPH], axis=1), float32)
+    plain = AbstractMechanism.log_likelihood(mechanism, theta, graphs, raw_rows(data, float32))
+    np.testing.assert_allclose(mechanism.log_likelihood(theta, graphs, rows), plain, rtol=1e-4)
+
+
+def test_gram_rows_keep_the_gram_matrix_of_each_context() -> None:
+    data = small_data((12, 9, 1), 3)
+    rows = gram_rows(data, jnp.dtype("float32"), intercept=False)
+    for k, member in enumerate(np.asarray(rows.one_hot) > 0):
+        block, reduced = data.x[data.context == k], np.asarray(rows.x)[member]
+        np.testing.assert_allclose(reduced.T @ reduced, block.T @ block, rtol=1e-4, atol=1e-5)
+
+
+def permuted_data(order: np.ndarray, contexts: np.ndarray) -> ContextData:
+    """Variable j becomes the old `order[j]`, context k + 1 the old `contexts[k] + 1`."""
+    new_number = np.concatenate([[0], np.argsort(contexts) + 1])
+    names = tuple(DATA.variables[i] for i in order)
+    return ContextData(
+        DATA.x[:, order], new_number[DATA.context], names, tuple(DATA.contexts[k] for k in contexts), "obs"
+    )
+
+
+def permuted_particle(particle: Particle, order: np.ndarray, contexts: np.ndarray) -> Particle:
+    """Relabel a particle; the place of the variables in a leaf is told from its name."""
+
+    def theta(tree, lead: int = 0):
+        def leaf(path, x):
+            name = jax.tree_util.keystr(path)
+            if "weight" in name and ("layers" not in name or "[0]" in name):
+                x = jnp.take(x, order, axis=lead)
+            return jnp.take(x, order, axis=lead + (1 if "weight" in name else 0))
+
+        return jax.tree_util.tree_map_with_path(leaf, tree)
+
+    theta_int = jax.tree.map(lambda x: x[contexts], particle.theta_int)
+    soft = not hasattr(theta_int, "mean")
+    theta_int = theta(theta_int, 1) if soft else jax.tree.map(lambda x: x[:, order], theta_int)
+    gamma = particle.gamma[contexts][:, order]
+    return Particle(particle.z[:, order], gamma, theta(particle.theta), theta_int)
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
+@pytest.mark.parametrize(
+    ("order", "contexts"),
+    [([2, 0, 3, 1], [0, 1]), ([0, 1, 2, 3], [1, 0]), ([3, 2, 0, 1], [1, 0])],
+    ids=["variables", "contexts", "both"],
+)
+def test_relabelling_permutes_every_log_density(model: Model, order: list[int], contexts: list[int]) -> None:
+    """log Ψ goes with its column; sums, priors of graph, targets, Z and Γ and the joint do not change."""
+    order_, contexts_ = np.array(order), np.array(contexts)
+    old = particle_of(model, DATA)
+    new = permuted_particle(old, order_, contexts_)
+    relaxed = np.random.default_rng(0).uniform(0, 1, (D, D)) * (1 - np.eye(D))
+    before, after = [], []
+    for particle, data, out, o, c in (
+        (old, DATA, before, np.arange(D), np.arange(M)),
+        (new, permuted_data(order_, contexts_), after, order_, contexts_),
+    ):
+        prepared = model.prepare(data)
+        for graph, targets in ((GRAPH, TARGETS), (relaxed, 0.3 + 0.4 * TARGETS)):
+            g = jnp.asarray(graph[np.ix_(o, o)], jnp.float32)
+            t = jnp.asarray(targets[np.ix_(c, o)], jnp.float32)
+            structures = Structures(g[:, None], t[:, None])
+            columns = model.log_psi(particle.theta, particle.theta_int, structures, prepared)[0]
+            back = np.empty(D)
+            back[o] = columns
+            out += [back, model.graph_prior.log_prob(g), model.target_prior.log_prob_targets(t)]
+        out += [model.latent_prior.log_prob(particle.z), model.target_prior.log_prob(particle.gamma, 0.8)]
+        out.append(model.log_joint(particle, *(jnp.asarray(a, jnp.float32) for a in (GRAPH[np.ix_(o, o)], TARGETS[np.ix_(c, o)])), prepared))
+    for a, b in zip(before, after, strict=True):
+        np.testing.assert_allclose(b, a, rtol=2e-4, atol=2e-3)
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
+def test_log_psi_is_smooth_between_hard_structures(model: Model) -> None:
+    """From one structure to another in 20 steps: finite all along, with the ends where the hard structures are."""
+    prepared, particle = model.prepare(DATA), particle_of(model, DATA)
+    share = jnp.linspace(0.0, 1.0, 21)[None, :, None]
+    graphs = share * jnp.asarray(GRAPH, jnp.float32)[:, None]
+    targets = share * jnp.asarray(TARGETS, jnp.float32)[:, None]
+    total = np.asarray(jnp.sum(model.log_psi(particle.theta, particle.theta_int, Structures(graphs, targets), prepared), 1))
+    assert np.isfinite(total).all()
+    jumps = [abs(b - a) for a, b in pairwise(total)]
+    assert max(jumps) < 0.3 * (np.ptp(total) + 1)
+
+
+@pytest.mark.parametrize("known", [np.zeros((1, 4)), np.full((2, 4), 0.5)])
+def test_known_targets_of_another_form_are_refused(known: np.ndarray) -> None:
+    with pytest.raises(ConfigError, match="2 x 4 array"):
+        Model().prepare(DATA, known)
+
+
+def test_soft_effects_need_parameters() -> None:
+    model = Model(mechanism=BGe(), effect=SoftGaussian())
+    with pytest.raises(ConfigError, match="HardGaussian"):
+        model.init(jax.random.key(0), model.prepare(DATA))
+
+
+def test_names_and_axes_of_parameters() -> None:
+    """The names under which parameters reach the output, with as many axes as names of axes."""
+    model = Model(mechanism=LinearGaussian(FixedNoise(1.0), intercept_prior_std=1.0), effect=SoftGaussian())
+    particle = particle_of(model, DATA)
+    named = model.mechanism.named(particle.theta) | model.effect.named(particle.theta_int, model.mechanism)
+    assert set(named) == {"weight", "intercept", "effect_weight", "effect_intercept"}
+    assert all(item.values.ndim == len(item.dims) for item in named.values())
