@@ -10,7 +10,7 @@ from .conftest import Run
 
 
 def test_demo(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    short = {**demo._SETTINGS["svgd"], "steps": 100, "particles": 8, "samples": 8}
+    short = {**demo._SETTINGS["svgd"], "steps": 60, "samples": 8, "beta": 50.0}
     monkeypatch.setattr(demo, "_SETTINGS", {**demo._SETTINGS, "svgd": short})
     for _ in range(2):  # the second run replaces the first
         result = run("demo", "--out", tmp_path / "demo")

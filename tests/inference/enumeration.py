@@ -4,6 +4,7 @@ from collections.abc import Callable
 from itertools import product
 from typing import NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -40,7 +41,7 @@ class Everything(NamedTuple):
 def everything(data: ModelData) -> Everything:
     d, m = data.n_variables, data.n_contexts
     graphs = all_digraphs(d).astype(float)
-    targets = np.array(list(product((0.0, 1.0), repeat=m * d))).reshape(-1, m, d)
+    targets = np.array(list(product((0.0, 1.0), repeat=m * d))).reshape(2 ** (m * d), m, d)
     n, t = len(graphs), len(targets)
     return Everything(
         jnp.asarray(np.repeat(graphs, t, axis=0), data.dtype), jnp.asarray(np.tile(targets, (n, 1, 1)), data.dtype)
@@ -56,6 +57,7 @@ def log_mass(particle: Particle, alpha: float, every: Everything) -> jax.Array:
     return log_g + jnp.sum(jnp.log(jnp.where(every.targets == 1, target, 1 - target)), axis=(1, 2))
 
 
+@eqx.filter_jit
 def log_psi(particle: Particle, model: Model, data: ModelData, every: Everything) -> jax.Array:
     """log Ψ of every structure."""
     return jnp.sum(model.log_psi(particle.theta, particle.theta_int, every.structures, data), axis=1)

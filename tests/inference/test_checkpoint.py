@@ -66,12 +66,13 @@ OTHERS = {
     "model": {"model": Model(graph_prior=ScaleFree())},
     "known targets": {"known_targets": np.full((2, 3), 0.0)},
     "schedule": {"method": eqx.tree_at(lambda svgd: svgd.beta, METHOD, Ramp(3.0))},
-    "learning rate": {
-        "method": SVGD(n_particles=6, n_steps=20, estimator=RelaxedEstimator(4), optimizer=rmsprop(0.5))
-    },
+    "learning rate": {"method": SVGD(n_particles=6, n_steps=20, estimator=RelaxedEstimator(4), optimizer=rmsprop(0.5))},
     "optax schedule": {
         "method": SVGD(
-            n_particles=6, n_steps=20, estimator=RelaxedEstimator(4), optimizer=optax.sgd(optax.linear_schedule(1, 2, 3))
+            n_particles=6,
+            n_steps=20,
+            estimator=RelaxedEstimator(4),
+            optimizer=optax.sgd(optax.linear_schedule(1, 2, 3)),
         )
     },
 }
@@ -103,7 +104,7 @@ def test_optimisers_that_differ_in_a_number_only_are_told_apart() -> None:
 def test_damaged_checkpoint_is_refused(damage, checkpoint: Path, tmp_path: Path) -> None:
     path = tmp_path / "state.npz"
     path.write_bytes(damage(checkpoint.read_bytes()))
-    with pytest.raises(StoreError, match="is damaged.*delete it"):
+    with pytest.raises(StoreError, match=r"is damaged.*delete it"):
         fit(DATA, method=METHOD, seed=4, monitor=Monitor(checkpoint=path))
 
 

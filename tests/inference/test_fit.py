@@ -88,7 +88,9 @@ def test_every_model_can_be_fitted(model: Model) -> None:
 
 
 METHODS = {
-    "blockwise": SVGD(n_particles=6, n_steps=3, estimator=BlockwiseEstimator(4), expected_acyclicity=SampledAcyclicity(4)),
+    "blockwise": SVGD(
+        n_particles=6, n_steps=3, estimator=BlockwiseEstimator(4), expected_acyclicity=SampledAcyclicity(4)
+    ),
     "marginal": SVGD(
         n_particles=6,
         n_steps=3,
@@ -239,7 +241,7 @@ def test_cyclic_particles_are_counted_and_left_out() -> None:
 
 
 def test_no_acyclic_particle_is_an_error_with_a_remedy() -> None:
-    with pytest.raises(InferenceError, match="None of the 2 draws is an acyclic graph.*more steps"):
+    with pytest.raises(InferenceError, match=r"None of the 2 draws is an acyclic graph.*more steps"):
         to_posterior(*forced(np.ones((2, 2, 3, 1))), DATA, {})
 
 

@@ -27,7 +27,9 @@ def statistics(*blocks: np.ndarray) -> BGeStatistics:
 
 def evidence(graphs: np.ndarray, keep: np.ndarray, stats: BGeStatistics, bge: BGe = BGe()) -> np.ndarray:  # noqa: B008
     """[S, d] for graphs [S, d, d] and keep [K, S, d]."""
-    return np.asarray(jax.jit(bge.log_evidence)(jnp.moveaxis(jnp.asarray(graphs, float), 0, 1), jnp.asarray(keep), stats))
+    return np.asarray(
+        jax.jit(bge.log_evidence)(jnp.moveaxis(jnp.asarray(graphs, float), 0, 1), jnp.asarray(keep), stats)
+    )
 
 
 def log_subset(x: np.ndarray, members: list[int], bge: BGe) -> float:
@@ -123,9 +125,10 @@ def test_fractional_rows_and_parents_lead_smoothly_from_one_graph_to_the_other()
     def total(graphs: jax.Array, keep: jax.Array) -> jax.Array:
         return BGe().log_evidence(graphs, keep, stats).sum()
 
+    gradient = jax.jit(jax.grad(total, argnums=(0, 1)))
     for at in (0.0, 0.4, 1.0):
         arguments = (jnp.asarray(at * graph[:, None, :]), jnp.full((2, 1, 3), 0.5 + 0.5 * at))
-        gradients = jax.grad(total, argnums=(0, 1))(*arguments)
+        gradients = gradient(*arguments)
         assert all(np.isfinite(g).all() for g in gradients)
     with_rows = evidence(graph[None], np.ones((2, 1, 3)), stats)
     np.testing.assert_allclose(by_rows[-1], with_rows[0], rtol=1e-12)

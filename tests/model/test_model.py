@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -44,7 +45,7 @@ MODELS = {
 
 def particle_of(model: Model, data: ContextData) -> Particle:
     """A particle whose every number is away from 0."""
-    particle = model.init(jax.random.key(3), model.prepare(data))
+    particle = eqx.filter_jit(model.init)(jax.random.key(3), model.prepare(data))
     leaves, structure = jax.tree.flatten(particle)
     rng = np.random.default_rng(1)
     return structure.unflatten([leaf + jnp.asarray(0.2 * rng.normal(size=leaf.shape), leaf.dtype) for leaf in leaves])
@@ -64,7 +65,7 @@ def test_log_psi_of_the_linear_model_by_hand() -> None:
             else:
                 expected[j] += stats.norm.logpdf(x[j], x @ (GRAPH * weight)[:, j], 0.1**0.5)
     structures = Structures(jnp.asarray(GRAPH, jnp.float32)[:, None], jnp.asarray(TARGETS, jnp.float32)[:, None])
-    found = model.log_psi(particle.theta, particle.theta_int, structures, prepared)
+    found = eqx.filter_jit(model.log_psi)(particle.theta, particle.theta_int, structures, prepared)
     np.testing.assert_allclose(found[0], expected, rtol=2e-5)
 
 
@@ -79,7 +80,7 @@ def test_sufficient_rows_give_the_likelihood_of_all_rows(intercept: float | None
     assert rows.count.tolist() == [30, 6, 2]
     theta = mechanism.init(jax.random.key(0), D, float32)
     graphs = jnp.asarray(np.stack([GRAPH, 0.5 * GRAPH], axis=1), float32)
-    plain = AbstractMechanism.log_likelihood(mechanism, theta, graphs, raw_rows(data, float32))
+    plain = eqx.filter_jit(AbstractMechanism.log_likelihood)(mechanism, theta, graphs, raw_rows(data, float32))
     np.testing.assert_allclose(mechanism.log_likelihood(theta, graphs, rows), plain, rtol=1e-4)
 
 
@@ -141,12 +142,13 @@ def test_relabelling_permutes_every_log_density(model: Model, order: list[int], 
             g = jnp.asarray(graph[np.ix_(o, o)], jnp.float32)
             t = jnp.asarray(targets[np.ix_(c, o)], jnp.float32)
             structures = Structures(g[:, None], t[:, None])
-            columns = model.log_psi(particle.theta, particle.theta_int, structures, prepared)[0]
+            columns = eqx.filter_jit(model.log_psi)(particle.theta, particle.theta_int, structures, prepared)[0]
             back = np.empty(D)
             back[o] = columns
             out += [back, model.graph_prior.log_prob(g), model.target_prior.log_prob_targets(t)]
         out += [model.latent_prior.log_prob(particle.z), model.target_prior.log_prob(particle.gamma, 0.8)]
-        out.append(model.log_joint(particle, *(jnp.asarray(a, jnp.float32) for a in (GRAPH[np.ix_(o, o)], TARGETS[np.ix_(c, o)])), prepared))
+        hard = (jnp.asarray(a, jnp.float32) for a in (GRAPH[np.ix_(o, o)], TARGETS[np.ix_(c, o)]))
+        out.append(eqx.filter_jit(model.log_joint)(particle, *hard, prepared))
     for a, b in zip(before, after, strict=True):
         np.testing.assert_allclose(b, a, rtol=2e-4, atol=2e-3)
 
@@ -158,7 +160,8 @@ def test_log_psi_is_smooth_between_hard_structures(model: Model) -> None:
     share = jnp.linspace(0.0, 1.0, 21)[None, :, None]
     graphs = share * jnp.asarray(GRAPH, jnp.float32)[:, None]
     targets = share * jnp.asarray(TARGETS, jnp.float32)[:, None]
-    total = np.asarray(jnp.sum(model.log_psi(particle.theta, particle.theta_int, Structures(graphs, targets), prepared), 1))
+    columns = eqx.filter_jit(model.log_psi)(particle.theta, particle.theta_int, Structures(graphs, targets), prepared)
+    total = np.asarray(columns).sum(axis=1)
     assert np.isfinite(total).all()
     jumps = [abs(b - a) for a, b in pairwise(total)]
     assert max(jumps) < 0.3 * (np.ptp(total) + 1)

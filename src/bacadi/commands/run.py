@@ -75,7 +75,7 @@ def _carry_out(plan: Plan, log: Log, quiet: bool) -> Posterior:
 
 def _fit(plan: Plan, watch: Watch) -> Posterior:
     # Messages of the compiler are of no use to whoever waits for a posterior; a user's own setting wins.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     from bacadi.inference.fit import Monitor, fit
     from bacadi.settings import build
 

@@ -105,7 +105,7 @@ class Watch:
                 seconds=round(progress.seconds, 3),
             )
         if self._bar is not None:
-            note = f"log posterior {progress.log_posterior:.1f}, {progress.acyclic} particles acyclic"
+            note = f"log posterior {progress.log_posterior:.0f}, {progress.acyclic} acyclic"
             self._bar.update(
                 self._task, description="fitting", completed=progress.step, total=progress.total, note=note
             )
@@ -127,7 +127,7 @@ def _bar() -> "Bar":
 
     return Progress(
         TextColumn("{task.description}"),
-        BarColumn(bar_width=30),
+        BarColumn(bar_width=12),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
         TextColumn("{task.fields[note]}"),

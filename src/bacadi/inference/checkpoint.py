@@ -3,6 +3,7 @@
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -24,11 +25,12 @@ class Checkpoint:
 
     def save(self, tree: PyTree) -> None:
         """Write the arrays of `tree` beside and rename, so that a crash leaves the old checkpoint whole."""
-        arrays = {name: np.asarray(leaf) for name, leaf in _named_leaves(tree)}
+        arrays: dict[str, Any] = {name: np.asarray(leaf) for name, leaf in _named_leaves(tree)}
+        arrays[_FINGERPRINT] = np.asarray(self.fingerprint)
         temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
         try:
             with open(temporary, "wb") as file:
-                np.savez(file, **{_FINGERPRINT: np.asarray(self.fingerprint)}, **arrays)
+                np.savez(file, allow_pickle=False, **arrays)
             os.replace(temporary, self.path)
         finally:
             temporary.unlink(missing_ok=True)

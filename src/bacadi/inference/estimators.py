@@ -5,7 +5,7 @@ from abc import abstractmethod
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Key, PyTree
 
 from bacadi.model.latent import (
     Noise,
@@ -28,8 +28,9 @@ class AbstractEstimator(eqx.Module):
     """(log E[Ψ], ∇ log E[Ψ]) of one particle by Monte Carlo."""
 
     @abstractmethod
-    def __call__(self, key: Key[Array, ""], particle: Particle, alpha: Alpha, model: Model, data: ModelData) -> Value:
-        ...
+    def __call__(
+        self, key: Key[Array, ""], particle: Particle, alpha: Alpha, model: Model, data: ModelData
+    ) -> Value: ...
 
 
 def edge_logits(particle: Particle, alpha: Alpha) -> Float[Array, "d d"]:
@@ -98,7 +99,7 @@ class BlockwiseEstimator(AbstractEstimator):
         graphs = hard_bernoulli(edge_logits(particle, alpha), noise.graphs)
         targets = hard_bernoulli(target_logits(particle.gamma, alpha, data.known_targets), noise.targets)
 
-        def log_expected_psi(theta: Array, theta_int: Array, structures: Structures) -> Float[Array, ""]:
+        def log_expected_psi(theta: PyTree, theta_int: PyTree, structures: Structures) -> Float[Array, ""]:
             return log_expectation(model.log_psi(theta, theta_int, structures, data), self.by_column)
 
         theta, theta_int = particle.theta, particle.theta_int

@@ -19,8 +19,9 @@ from bacadi.inference.checkpoint import Checkpoint
 from bacadi.inference.configuration import configuration
 from bacadi.inference.loop import Finished, Report, run
 from bacadi.inference.readings import Discrete
-from bacadi.inference.svgd import SVGD, Problem
+from bacadi.inference.svgd import SVGD, Info, Problem
 from bacadi.model.latent import Particle
+from bacadi.model.mechanism import AbstractMechanism
 from bacadi.model.model import Model
 from bacadi.posterior import weights
 from bacadi.posterior.draws import Parameter
@@ -38,14 +39,14 @@ class Monitor:
 
 def fit(
     data: ContextData,
-    model: Model = Model(),
-    method: SVGD = SVGD(),
+    model: Model | None = None,
+    method: SVGD | None = None,
     *,
     seed: int = 0,
     known_targets: Float[np.ndarray, "M d"] | None = None,
-    monitor: Monitor = Monitor(),
+    monitor: Monitor | None = None,
 ) -> Posterior:
-    """The posterior of graph, targets and parameters given the data.
+    """The posterior of graph, targets and parameters given the data; without more, the paper's linear model and SVGD.
 
     `known_targets` (contexts x variables) is 1 for a known target, 0 for a variable known to be none and NaN for
     what is to be inferred. Equal arguments give equal posteriors, bit for bit on one machine.
@@ -58,9 +59,10 @@ def fit(
     """
     if data.n_rows == 0:
         raise ConfigError("There are no rows to learn from; give data with at least one row.")
+    model, method, monitor = model or Model(), method or SVGD(), monitor or Monitor()
     begin = time.monotonic()
     with jax.enable_x64(method.double):
-        dtype = jnp.float64 if method.double else jnp.float32
+        dtype = jnp.dtype("float64" if method.double else "float32")
         problem = Problem(method, model, model.prepare(data, known_targets, dtype), jax.random.key(seed))
         checkpoint = _checkpoint(problem, seed, data, monitor)
         finished = run(problem, monitor.report, checkpoint)
@@ -112,17 +114,16 @@ def _stacked_values(model: Model, particles: Particle) -> tuple[dict[str, Array]
     dims: dict[str, tuple[str, ...]] = {}
 
     def values(particle: Particle) -> dict[str, Array]:
-        named = model.mechanism.named(particle.theta) if model.has_parameters else {}
-        named = named | model.effect.named(particle.theta_int, model.mechanism)
+        mechanism = model.mechanism
+        named = mechanism.named(particle.theta) if isinstance(mechanism, AbstractMechanism) else {}
+        named = named | model.effect.named(particle.theta_int, mechanism)
         dims.update({name: item.dims for name, item in named.items()})
         return {name: item.values for name, item in named.items()}
 
     return jax.vmap(values)(particles), dims
 
 
-def _equal_particles(
-    within: Float[np.ndarray, "L S"], log_p: Float[np.ndarray, "L S"]
-) -> Float[np.ndarray, "L S"]:
+def _equal_particles(within: Float[np.ndarray, "L S"], log_p: Float[np.ndarray, "L S"]) -> Float[np.ndarray, "L S"]:
     """Proposition 1: particles count alike, draws within a particle by Ψ, and cyclic draws (log_p = -∞) not at all."""
     kept = np.where(np.isfinite(log_p), within, -np.inf)
     top = kept.max(axis=1, keepdims=True)
@@ -133,7 +134,7 @@ def _equal_particles(
 
 
 def _statistics(finished: Finished) -> dict[str, Parameter]:
-    trace = finished.trace
+    trace = Info(*(np.asarray(values) for values in finished.trace))
     return {
         "energy_trace": Parameter(-trace.log_posterior, ("step", "particle")),
         "expected_acyclicity_trace": Parameter(trace.expected_acyclicity, ("step", "particle")),

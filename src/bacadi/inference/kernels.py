@@ -5,12 +5,12 @@ from abc import abstractmethod
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from bacadi.model.latent import Particle
 
 
-def flatten_block(block: Array) -> Float[Array, "L p"] | None:
+def flatten_block(block: PyTree) -> Float[Array, "L p"] | None:
     """All leaves of a block as one matrix with a row per particle; None where the block is empty."""
     leaves = [leaf.reshape(leaf.shape[0], -1) for leaf in jax.tree.leaves(block)]
     return jnp.concatenate(leaves, axis=1) if leaves else None
@@ -67,17 +67,21 @@ class AbstractKernel(eqx.Module):
 
     def stein_direction(self, particles: Particle, score: Particle) -> Particle:
         """φ(Ω_m) = 1/L Σ_l [ k(Ω_l, Ω_m) ∇_l log p(Ω_l) + ∇_l k(Ω_l, Ω_m) ] for all particles at once."""
-        points = {name: flatten_block(block) for name, block in particles._asdict().items()}
-        points = {name: x for name, x in points.items() if x is not None and x.shape[1]}
-        terms = [tuple(name for name in term if name in points) for term in self.terms]
+        flat = {name: flatten_block(block) for name, block in particles._asdict().items()}
+        points = {name: x for name, x in flat.items() if x is not None and x.shape[1]}
+        terms = [[name for name in term if name in points] for term in self.terms]
         term_of = {name: term[0] for term in terms for name in term}
-        distances = {term[0]: sum(squared_distances(points[name]) for name in term) for term in terms if term}
+        distances = {
+            term[0]: jnp.sum(jnp.stack([squared_distances(points[name]) for name in term]), axis=0)
+            for term in terms
+            if term
+        }
         taus = {name: self.bandwidths.tau(name, r) for name, r in distances.items()}
         factors = {name: jnp.exp(-r / (2 * taus[name])) for name, r in distances.items()}
         kernel = self.combine(factors)
         n = kernel.shape[0]
 
-        def direction(name: str, block: Array, block_score: Array) -> Array:
+        def direction(name: str, block: PyTree, block_score: PyTree) -> PyTree:
             term = term_of[name]
             slope = self.slope(term, factors) / taus[term]
             pull = jnp.sum(slope, axis=0)

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -63,9 +63,10 @@ def run(problem: Problem, report: Report | None = None, checkpoint: Checkpoint |
     return Finished(state, trace)
 
 
-def _start(problem: Problem, checkpoint: Checkpoint | None) -> tuple[State, Info]:
+def _start(problem: Problem, checkpoint: Checkpoint | None) -> tuple[State, Any]:
     state, svgd = init(problem), problem.svgd
-    trace = Info(*(np.full((svgd.n_steps, svgd.n_particles), np.nan) for _ in Info._fields))
+    empty: Any = np.full((svgd.n_steps, svgd.n_particles), np.nan)
+    trace = Info(*(empty.copy() for _ in Info._fields))
     saved = None if checkpoint is None else checkpoint.load((state, trace))
     if saved is None:
         return state, trace

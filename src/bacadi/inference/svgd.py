@@ -118,7 +118,7 @@ def step(key: Key[Array, ""], state: State, problem: Problem) -> tuple[State, In
     svgd = problem.svgd
     keys = jax.random.split(key, svgd.n_particles)
     # One particle at a time keeps the samples of a particle in cache; the products are large enough by themselves.
-    scores, info = jax.lax.map(lambda item: score(*item, state.step, problem), (keys, state.particles))
+    scores, info = jax.lax.map(lambda item: score(item[0], item[1], state.step, problem), (keys, state.particles))
     direction = svgd.kernel.stein_direction(state.particles, scores)
     updates, optimizer = svgd.optimizer.update(jax.tree.map(jnp.negative, direction), state.optimizer, state.particles)
     moved = State(optax.apply_updates(state.particles, updates), optimizer, state.step + 1, state.bad_block)

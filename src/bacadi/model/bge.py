@@ -41,9 +41,7 @@ class BGe(AbstractMarginalMechanism):
     def prepare(self, data: ContextData, dtype: jnp.dtype) -> BGeStatistics:
         blocks = [data.x[data.context == k] for k in range(data.n_contexts + 1)]
         total, product = np.stack([b.sum(axis=0) for b in blocks]), np.stack([b.T @ b for b in blocks])
-        return BGeStatistics(
-            jnp.asarray(data.counts, dtype), jnp.asarray(total, dtype), jnp.asarray(product, dtype)
-        )
+        return BGeStatistics(jnp.asarray(data.counts, dtype), jnp.asarray(total, dtype), jnp.asarray(product, dtype))
 
     def log_evidence(
         self, graphs: Float[Array, "d S d"], keep: Float[Array, "K S d"], statistics: BGeStatistics

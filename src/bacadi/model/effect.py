@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
 from bacadi.errors import ConfigError
-from bacadi.model.mechanism import AbstractMarginalMechanism, AbstractMechanism, Named, graph_prior_of_theta
+from bacadi.model.mechanism import AbstractMechanism, AnyMechanism, Named, graph_prior_of_theta
 from bacadi.model.noise import AbstractNoise, FixedNoise, gaussian_log_likelihood, log_normal
 from bacadi.model.rows import ContextMoments, Rows, split_rows
 
@@ -29,24 +29,24 @@ class AbstractEffect(eqx.Module):
     """
 
     @abstractmethod
-    def init(self, key: Key[Array, ""], mechanism: eqx.Module, moments: ContextMoments) -> PyTree: ...
+    def init(self, key: Key[Array, ""], mechanism: AnyMechanism, moments: ContextMoments) -> PyTree: ...
 
     @abstractmethod
     def prepare(self, moments: ContextMoments, rows: PyTree) -> EffectData: ...
 
     @abstractmethod
     def log_targeted(
-        self, theta_int: PyTree, graphs: Float[Array, "d S d"], mechanism: eqx.Module, data: EffectData
+        self, theta_int: PyTree, graphs: Float[Array, "d S d"], mechanism: AnyMechanism, data: EffectData
     ) -> Float[Array, "M #S d"]:
         """log p(Θ_I | targeted) + log p(rows of context k of variable j | Θ_I)."""
 
     @abstractmethod
     def log_untargeted(
-        self, theta_int: PyTree, graphs: Float[Array, "d S d"], mechanism: eqx.Module, data: EffectData
+        self, theta_int: PyTree, graphs: Float[Array, "d S d"], mechanism: AnyMechanism, data: EffectData
     ) -> Float[Array, "M #S d"]: ...
 
     @abstractmethod
-    def named(self, theta_int: PyTree, mechanism: eqx.Module) -> dict[str, Named]: ...
+    def named(self, theta_int: PyTree, mechanism: AnyMechanism) -> dict[str, Named]: ...
 
 
 class HardTheta(NamedTuple):
@@ -68,7 +68,7 @@ class HardGaussian(AbstractEffect):
     pseudo_prior: bool = False
     init_std: float = 0.1**0.5
 
-    def init(self, key: Key[Array, ""], mechanism: eqx.Module, moments: ContextMoments) -> HardTheta:
+    def init(self, key: Key[Array, ""], mechanism: AnyMechanism, moments: ContextMoments) -> HardTheta:
         shape, dtype = moments.mean.shape, moments.mean.dtype
         return HardTheta(self.init_std * jax.random.normal(key, shape, dtype), self.noise.init(shape, dtype))
 
@@ -85,20 +85,22 @@ class HardGaussian(AbstractEffect):
         return log_p + self.noise.log_prior(theta_int.log_noise_std)
 
     def log_targeted(
-        self, theta_int: HardTheta, graphs: Float[Array, "d S d"], mechanism: eqx.Module, data: EffectData
+        self, theta_int: HardTheta, graphs: Float[Array, "d S d"], mechanism: AnyMechanism, data: EffectData
     ) -> Float[Array, "M 1 d"]:
         return (self.log_likelihood(theta_int, data.moments) + self.log_prior(theta_int))[:, None, :]
 
     def log_untargeted(
-        self, theta_int: HardTheta, graphs: Float[Array, "d S d"], mechanism: eqx.Module, data: EffectData
-    ) -> Float[Array, "M 1 d"]:
+        self, theta_int: HardTheta, graphs: Float[Array, "d S d"], mechanism: AnyMechanism, data: EffectData
+    ) -> Float[Array, "M 1 #d"]:
         if not self.pseudo_prior:
             return jnp.zeros((len(data.moments.count), 1, 1), data.moments.mean.dtype)
         # p(μ | x_k, σ): conjugate given σ. With σ inferred its prior stands beside it, still a proper density.
         log_std = self.noise.log_std(theta_int.log_noise_std)
         precision = data.moments.count[:, None] * jnp.exp(-2 * log_std) + self.mean_prior_std**-2
-        natural = (data.moments.count[:, None] * data.moments.mean * jnp.exp(-2 * log_std)
-                   + self.mean_prior_mean * self.mean_prior_std**-2)
+        natural = (
+            data.moments.count[:, None] * data.moments.mean * jnp.exp(-2 * log_std)
+            + self.mean_prior_mean * self.mean_prior_std**-2
+        )
         log_p = log_normal(theta_int.mean, natural / precision, precision**-0.5)
         return (log_p + self.noise.log_prior(theta_int.log_noise_std))[:, None, :]
 
@@ -112,7 +114,7 @@ class HardGaussian(AbstractEffect):
         shift = count * (moments.mean - self.mean_prior_mean) ** 2 / total
         return within + 0.5 * jnp.log(variance / total) - 0.5 * shift
 
-    def named(self, theta_int: HardTheta, mechanism: eqx.Module) -> dict[str, Named]:
+    def named(self, theta_int: HardTheta, mechanism: AnyMechanism) -> dict[str, Named]:
         named = {"effect_mean": Named(theta_int.mean, ("context", "variable"))}
         if theta_int.log_noise_std is not None:
             named["effect_noise_std"] = Named(jnp.exp(theta_int.log_noise_std), ("context", "variable"))
@@ -125,34 +127,46 @@ class SoftGaussian(AbstractEffect):
     Works with every mechanism that has parameters; Θ_I is one Θ per context, with the mechanism's prior.
     """
 
-    def init(self, key: Key[Array, ""], mechanism: eqx.Module, moments: ContextMoments) -> PyTree:
+    def init(self, key: Key[Array, ""], mechanism: AnyMechanism, moments: ContextMoments) -> PyTree:
         (m, d), dtype = moments.mean.shape, moments.mean.dtype
-        if isinstance(mechanism, AbstractMarginalMechanism):
-            raise ConfigError("A soft effect needs a mechanism with parameters; use HardGaussian with BGe.")
-        return jax.vmap(lambda k: mechanism.init(k, d, dtype))(jax.random.split(key, m))
+        with_parameters = _with_parameters(mechanism)
+        return jax.vmap(lambda k: with_parameters.init(k, d, dtype))(jax.random.split(key, m))
 
     def prepare(self, moments: ContextMoments, rows: PyTree) -> EffectData:
         return EffectData(moments, split_rows(rows) if isinstance(rows, Rows) else None)
 
     def log_targeted(
-        self, theta_int: PyTree, graphs: Float[Array, "d S d"], mechanism: AbstractMechanism, data: EffectData
+        self, theta_int: PyTree, graphs: Float[Array, "d S d"], mechanism: AnyMechanism, data: EffectData
     ) -> Float[Array, "M S d"]:
-        def one_context(theta: PyTree, rows: Rows) -> Float[Array, "S d"]:
-            prior = graph_prior_of_theta(mechanism, theta, graphs)
-            return mechanism.log_likelihood(theta, graphs, rows)[0] + prior
+        own = _with_parameters(mechanism)
 
+        def one_context(theta: PyTree, rows: Rows) -> Float[Array, "S d"]:
+            return own.log_likelihood(theta, graphs, rows)[0] + graph_prior_of_theta(own, theta, graphs)
+
+        assert data.blocks is not None
         return jax.vmap(one_context)(theta_int, data.blocks)
 
     def log_untargeted(
-        self, theta_int: PyTree, graphs: Float[Array, "d S d"], mechanism: AbstractMechanism, data: EffectData
+        self, theta_int: PyTree, graphs: Float[Array, "d S d"], mechanism: AnyMechanism, data: EffectData
     ) -> Float[Array, "M S d"]:
-        return jax.vmap(lambda theta: graph_prior_of_theta(mechanism, theta, graphs))(theta_int)
+        own = _with_parameters(mechanism)
+        return jax.vmap(lambda theta: graph_prior_of_theta(own, theta, graphs))(theta_int)
 
-    def named(self, theta_int: PyTree, mechanism: AbstractMechanism) -> dict[str, Named]:
+    def named(self, theta_int: PyTree, mechanism: AnyMechanism) -> dict[str, Named]:
         """The mechanism's own names behind `effect_`, with the context as the first axis."""
-        named = jax.vmap(lambda theta: [item.values for item in mechanism.named(theta).values()])(theta_int)
+        own = _with_parameters(mechanism)
+        named = jax.vmap(lambda theta: [item.values for item in own.named(theta).values()])(theta_int)
         one = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape[1:], leaf.dtype), theta_int)
         return {
             f"effect_{name}": Named(values, ("context", *item.dims))
-            for (name, item), values in zip(mechanism.named(one).items(), named, strict=True)
+            for (name, item), values in zip(own.named(one).items(), named, strict=True)
         }
+
+
+def _with_parameters(mechanism: AnyMechanism) -> AbstractMechanism:
+    if not isinstance(mechanism, AbstractMechanism):
+        raise ConfigError(
+            f"A soft effect needs a mechanism with parameters and {type(mechanism).__name__} has none; "
+            "use HardGaussian with it."
+        )
+    return mechanism

@@ -71,12 +71,12 @@ class Noise(NamedTuple):
         """`shape` is (d, M, S)."""
         d, m, s = shape
         key_graph, key_target = jax.random.split(key)
-        return cls(
-            jax.random.logistic(key_graph, (d, s, d), dtype), jax.random.logistic(key_target, (m, s, d), dtype)
-        )
+        return cls(jax.random.logistic(key_graph, (d, s, d), dtype), jax.random.logistic(key_target, (m, s, d), dtype))
 
 
-def soft_bernoulli(logits: Float[Array, "a b"], noise: Float[Array, "a S b"], temperature: float) -> Float[Array, "a S b"]:
+def soft_bernoulli(
+    logits: Float[Array, "a b"], noise: Float[Array, "a S b"], temperature: float
+) -> Float[Array, "a S b"]:
     """Gumbel-softmax relaxation of Bernoulli(σ(logits)): σ((logits + logistic noise) / temperature)."""
     return jax.nn.sigmoid((logits[:, None, :] + noise) / temperature)
 

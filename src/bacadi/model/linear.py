@@ -67,7 +67,9 @@ class LinearGaussian(AbstractMechanism):
         density = log_normal(theta.weight, 0.0, self.weight_prior_std)
         mask = graph if self.mask_prior else 1 - jnp.eye(len(graph), dtype=graph.dtype)
         log_p = jnp.sum(mask * density, axis=0) + self.noise.log_prior(theta.log_noise_std)
-        return log_p if theta.intercept is None else log_p + log_normal(theta.intercept, 0.0, self.intercept_prior_std)
+        if theta.intercept is None or self.intercept_prior_std is None:
+            return log_p
+        return log_p + log_normal(theta.intercept, 0.0, self.intercept_prior_std)
 
     def log_prob(self, theta: LinearTheta, graph: Float[Array, "d d"], x: Float[Array, " d"]) -> Float[Array, " d"]:
         mean = x @ (graph * theta.weight)
@@ -93,4 +95,3 @@ class LinearGaussian(AbstractMechanism):
         if theta.log_noise_std is not None:
             named["noise_std"] = Named(jnp.exp(theta.log_noise_std), ("variable",))
         return named
-

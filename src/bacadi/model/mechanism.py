@@ -74,6 +74,9 @@ class AbstractMarginalMechanism(eqx.Module):
         """log p(column j | its parents) over the rows where j is no target: context k counts `keep[k, s, j]` times."""
 
 
+AnyMechanism = AbstractMechanism | AbstractMarginalMechanism
+
+
 def graph_prior_of_theta(
     mechanism: AbstractMechanism, theta: PyTree, graphs: Float[Array, "d S d"]
 ) -> Float[Array, "S d"]:

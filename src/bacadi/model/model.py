@@ -11,9 +11,11 @@ from bacadi.errors import ConfigError
 from bacadi.model.effect import AbstractEffect, EffectData, HardGaussian
 from bacadi.model.latent import Particle, Structures
 from bacadi.model.linear import LinearGaussian
-from bacadi.model.mechanism import AbstractMarginalMechanism, AbstractMechanism, graph_prior_of_theta
+from bacadi.model.mechanism import AbstractMechanism, AnyMechanism, graph_prior_of_theta
 from bacadi.model.priors import AbstractGraphPrior, ErdosRenyi, LatentPrior, TargetPrior
 from bacadi.model.rows import context_moments
+
+FLOAT32 = jnp.dtype("float32")
 
 
 class ModelData(eqx.Module):
@@ -47,14 +49,17 @@ class Model(eqx.Module):
     (8, 8)
     """
 
-    mechanism: AbstractMechanism | AbstractMarginalMechanism = LinearGaussian()
+    mechanism: AnyMechanism = LinearGaussian()
     effect: AbstractEffect = HardGaussian()
     graph_prior: AbstractGraphPrior = ErdosRenyi()
     target_prior: TargetPrior = TargetPrior()
     latent_prior: LatentPrior = LatentPrior()
 
     def prepare(
-        self, data: ContextData, known_targets: Float[np.ndarray, "M d"] | None = None, dtype: jnp.dtype = jnp.float32
+        self,
+        data: ContextData,
+        known_targets: Float[np.ndarray, "M d"] | None = None,
+        dtype: jnp.dtype = FLOAT32,
     ) -> ModelData:
         """Bring the data to the device. `known_targets`: 1 target, 0 no target, NaN unknown; None: all unknown."""
         shape = (data.n_contexts, data.n_variables)
@@ -74,7 +79,7 @@ class Model(eqx.Module):
         key_z, key_gamma, key_theta, key_effect = jax.random.split(key, 4)
         z = self.latent_prior.std(r) * jax.random.normal(key_z, (2, d, r), data.dtype)
         gamma = self.target_prior.gamma_std * jax.random.normal(key_gamma, (data.n_contexts, d), data.dtype)
-        theta = self.mechanism.init(key_theta, d, data.dtype) if self.has_parameters else ()
+        theta = self.mechanism.init(key_theta, d, data.dtype) if isinstance(self.mechanism, AbstractMechanism) else ()
         return Particle(z, gamma, theta, self.effect.init(key_effect, self.mechanism, data.effect.moments))
 
     @property
@@ -82,9 +87,7 @@ class Model(eqx.Module):
         """Whether Θ is explicit, so that p(D | G, Θ, I) is a product over rows."""
         return isinstance(self.mechanism, AbstractMechanism)
 
-    def log_psi(
-        self, theta: PyTree, theta_int: PyTree, structures: Structures, data: ModelData
-    ) -> Float[Array, "S d"]:
+    def log_psi(self, theta: PyTree, theta_int: PyTree, structures: Structures, data: ModelData) -> Float[Array, "S d"]:
         """log Ψ of Proposition 1, by column: Ψ = p(Θ|G) p(Θ_I|I) p(D|G,I,Θ) is a product over the variables.
 
         Smooth in relaxed graphs and targets: (1 - I_kj) log p(x_j | parents) + I_kj log p(x_j | Θ_I), Eq. (10).
@@ -93,7 +96,7 @@ class Model(eqx.Module):
         targeted, untargeted = self._effect_terms(theta_int, graphs, data)
         effects = jnp.sum(targets * targeted + (1 - targets) * untargeted, axis=0)
         keep = jnp.concatenate([jnp.ones((1, *targets.shape[1:]), targets.dtype), 1 - targets])
-        if not self.has_parameters:
+        if not isinstance(self.mechanism, AbstractMechanism):
             return self.mechanism.log_evidence(graphs, keep, data.rows) + effects
         likelihood = self.mechanism.log_likelihood(theta, graphs, data.rows)
         return jnp.sum(keep * likelihood, axis=0) + effects + graph_prior_of_theta(self.mechanism, theta, graphs)
@@ -110,12 +113,11 @@ class Model(eqx.Module):
 
         Given G the contexts are independent, so the sum is Π_k [(1 - π_kj) p(x_kj | parents) + π_kj p(x_kj | Θ_I)].
         """
+        assert isinstance(self.mechanism, AbstractMechanism), "without parameters the contexts are not independent"
         targeted, untargeted = self._effect_terms(theta_int, graphs, data)
         likelihood = self.mechanism.log_likelihood(theta, graphs, data.rows)
         log_on, log_off = jax.nn.log_sigmoid(target_logits), jax.nn.log_sigmoid(-target_logits)
-        mixture = jnp.logaddexp(
-            log_off[:, None, :] + likelihood[1:] + untargeted, log_on[:, None, :] + targeted
-        )
+        mixture = jnp.logaddexp(log_off[:, None, :] + likelihood[1:] + untargeted, log_on[:, None, :] + targeted)
         return likelihood[0] + jnp.sum(mixture, axis=0) + graph_prior_of_theta(self.mechanism, theta, graphs)
 
     def log_joint(

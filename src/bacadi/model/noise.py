@@ -31,10 +31,10 @@ class FixedNoise(AbstractNoise):
     def init(self, shape: tuple[int, ...], dtype: jnp.dtype) -> None:
         return None
 
-    def log_std(self, parameter: None) -> Float[Array, ""]:
+    def log_std(self, parameter: Float[Array, "..."] | None) -> Float[Array, ""]:
         return jnp.log(self.std)
 
-    def log_prior(self, parameter: None) -> Float[Array, ""]:
+    def log_prior(self, parameter: Float[Array, "..."] | None) -> Float[Array, ""]:
         return jnp.zeros(())
 
 
@@ -47,10 +47,12 @@ class InferredNoise(AbstractNoise):
     def init(self, shape: tuple[int, ...], dtype: jnp.dtype) -> Float[Array, "..."]:
         return jnp.full(shape, 0.5 * jnp.log(self.scale / (self.shape + 1)), dtype)
 
-    def log_std(self, parameter: Float[Array, "..."]) -> Float[Array, "..."]:
+    def log_std(self, parameter: Float[Array, "..."] | None) -> Float[Array, "..."]:
+        assert parameter is not None
         return parameter
 
-    def log_prior(self, parameter: Float[Array, "..."]) -> Float[Array, "..."]:
+    def log_prior(self, parameter: Float[Array, "..."] | None) -> Float[Array, "..."]:
+        assert parameter is not None
         normaliser = self.shape * jnp.log(self.scale) - gammaln(self.shape) + jnp.log(2.0)
         return normaliser - 2 * self.shape * parameter - self.scale * jnp.exp(-2 * parameter)
 

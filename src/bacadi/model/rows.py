@@ -15,9 +15,9 @@ class Rows(eqx.Module):
     may exceed the number of rows when a mechanism keeps sufficient statistics only.
     """
 
-    x: Float[Array, "N c"]
-    one_hot: Float[Array, "K N"]
-    count: Float[Array, " K"]
+    x: Float[Array, "*B N c"]
+    one_hot: Float[Array, "*B K N"]
+    count: Float[Array, "*B K"]
 
 
 class ContextMoments(eqx.Module):

@@ -124,7 +124,7 @@ def _estimator(chosen: SVGDSettings) -> AbstractEstimator:
     if chosen.estimator == "marginal":
         return MarginalEstimator(chosen.samples)
     kind = RelaxedEstimator if chosen.estimator == "relaxed" else BlockwiseEstimator
-    return kind(chosen.samples, chosen.temperature)
+    return kind(chosen.samples, chosen.temperature, chosen.by_column)
 
 
 def _bandwidths(chosen: SVGDSettings) -> Bandwidths:

@@ -58,6 +58,7 @@ class SVGDSettings:
     estimator: str = setting("relaxed", Choice(("relaxed", "blockwise", "marginal")))
     samples: int = setting(128, Whole())
     temperature: float = setting(1.0, Number(above=0), _RELAXING)
+    by_column: bool = setting(False, Flag(), _RELAXING)
     optimizer: str = setting("rmsprop", Choice(("rmsprop", "adam", "sgd")))
     learning_rate: float = setting(0.005, Number(above=0))
     alpha: float = setting(0.01, Number(above=0))
