@@ -78,7 +78,7 @@ def _case(mechanism: AbstractMechanism, d: int, seed: int, dtype: jnp.dtype) -> 
     leaves, structure = jax.tree.flatten(theta)
     moved = [leaf + jnp.asarray(0.1 * rng.normal(size=leaf.shape), dtype) for leaf in leaves]
     x = jnp.asarray(rng.normal(size=d), dtype)
-    return Case(structure.unflatten(moved), {name: jnp.asarray(g, dtype) for name, g in graphs.items()}, x)
+    return Case(jax.tree.unflatten(structure, moved), {name: jnp.asarray(g, dtype) for name, g in graphs.items()}, x)
 
 
 def _leaves(tree: PyTree) -> list[tuple[str, Any]]:

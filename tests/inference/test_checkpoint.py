@@ -21,7 +21,7 @@ from bacadi.posterior.posterior import Posterior
 from .enumeration import small_data
 
 DATA = small_data((5, 2, 2))
-METHOD = SVGD(n_particles=6, n_steps=20, estimator=RelaxedEstimator(4))
+METHOD = SVGD(n_particles=12, n_steps=20, estimator=RelaxedEstimator(4))
 
 
 def stop(progress: Progress) -> None:
@@ -66,7 +66,9 @@ OTHERS = {
     "model": {"model": Model(graph_prior=ScaleFree())},
     "known targets": {"known_targets": np.full((2, 3), 0.0)},
     "schedule": {"method": eqx.tree_at(lambda svgd: svgd.beta, METHOD, Ramp(3.0))},
-    "learning rate": {"method": SVGD(n_particles=6, n_steps=20, estimator=RelaxedEstimator(4), optimizer=rmsprop(0.5))},
+    "learning rate": {
+        "method": SVGD(n_particles=12, n_steps=20, estimator=RelaxedEstimator(4), optimizer=rmsprop(0.5))
+    },
     "optax schedule": {
         "method": SVGD(
             n_particles=6,

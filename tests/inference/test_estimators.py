@@ -110,13 +110,15 @@ def test_relaxed_estimator_is_biased_as_documented(by_column: bool) -> None:
 
 
 def test_relaxed_estimator_becomes_exact_as_its_temperature_falls() -> None:
+    """Measured with 320 000 samples: off by -.157 ± .002 at temperature .5 and by -.018 ± .004 at .02. The bound of .06
+    is 5 standard errors (.008 with 80 000 samples) from the second and more from the first: false alarm 2e-5."""
     particle, data = tiny_problem(LINEAR)
     truth = float(exact(particle, LINEAR, data)[0])
-    biases = [
-        abs(float(estimated(RelaxedEstimator(500, temperature), particle, LINEAR, data)[0][0]) - truth)
-        for temperature in (1.0, 0.02)
-    ]
-    assert biases[1] < 0.02 < biases[0]
+    warm, cold = (
+        abs(float(estimated(RelaxedEstimator(2000, temperature), particle, LINEAR, data)[0][0]) - truth)
+        for temperature in (0.5, 0.02)
+    )
+    assert cold < 0.06 < warm
 
 
 @pytest.mark.parametrize("model", [LINEAR, SOFT], ids=["hard", "soft"])

@@ -15,7 +15,7 @@ from bacadi.inference.estimators import BlockwiseEstimator, MarginalEstimator, R
 from bacadi.inference.fit import Monitor, fit, to_posterior
 from bacadi.inference.kernels import THREE_TERMS, Bandwidths, ProductRBF
 from bacadi.inference.loop import Finished, Progress, run
-from bacadi.inference.readings import SampledReading
+from bacadi.inference.readings import FiniteReading
 from bacadi.inference.svgd import SVGD, Info, Problem, Ramp, init
 from bacadi.model.acyclicity import SampledAcyclicity
 from bacadi.model.bge import BGe
@@ -127,7 +127,7 @@ def test_known_targets_are_honoured_by_every_draw() -> None:
     """Context 1 known whole, context 2 in part; the rest is inferred. The second fit is read by samples."""
     known = np.array([[1.0, 0.0, 0.0], [np.nan, 1.0, np.nan]])
     certain = ~np.isnan(known)
-    for reading in (SHORT.reading, SampledReading(8)):
+    for reading in (SHORT.reading, FiniteReading(8, 16)):
         method = eqx.tree_at(lambda svgd: svgd.reading, SHORT, reading)
         targets = fit(DATA, method=method, known_targets=known).intervention_target
         assert (targets[..., certain] == known[certain]).all()

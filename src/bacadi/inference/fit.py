@@ -4,7 +4,6 @@ import hashlib
 import json
 import time
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import equinox as eqx
@@ -23,9 +22,8 @@ from bacadi.inference.svgd import SVGD, Info, Problem
 from bacadi.model.latent import Particle
 from bacadi.model.mechanism import AbstractMechanism
 from bacadi.model.model import Model
-from bacadi.posterior import weights
 from bacadi.posterior.draws import Parameter
-from bacadi.posterior.posterior import Posterior, Weighting
+from bacadi.posterior.posterior import Posterior
 
 
 @dataclass(frozen=True)
@@ -78,18 +76,16 @@ def fit(
 def to_posterior(problem: Problem, finished: Finished, data: ContextData, attrs: dict) -> Posterior:
     """Read the particles as weighted draws: one chain, or one chain a particle where a particle stands for several."""
     discrete, (values, dims) = _read(problem, finished), _stacked_values(problem.model, finished.state.particles)
-    n_samples = discrete.log_weight.shape[1]
-    values = {name: jnp.repeat(leaf[:, None], n_samples, axis=1) for name, leaf in values.items()}
-    weighting: Weighting = partial(_equal_particles, np.asarray(discrete.log_weight, float))
-    if n_samples == 1:  # particles are the draws of one chain
+    n_draws = discrete.log_joint.shape[1]
+    values = {name: jnp.repeat(leaf[:, None], n_draws, axis=1) for name, leaf in values.items()}
+    if n_draws == 1:  # particles are the draws of one chain
         discrete, values = jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), (discrete, values))
-        weighting = problem.svgd.weighting
     return Posterior.from_draws(
         data,
         np.asarray(discrete.graphs).astype(np.int8),
         np.asarray(discrete.targets).astype(np.int8),
         np.asarray(discrete.log_joint, float),
-        weighting,
+        problem.svgd.weighting,
         parameters={name: Parameter(np.asarray(leaf), dims[name]) for name, leaf in values.items()},
         sample_stats=_statistics(finished),
         constant_data={"known_target": Parameter(np.asarray(problem.data.known_targets), ("context", "variable"))},
@@ -121,16 +117,6 @@ def _stacked_values(model: Model, particles: Particle) -> tuple[dict[str, Array]
         return {name: item.values for name, item in named.items()}
 
     return jax.vmap(values)(particles), dims
-
-
-def _equal_particles(within: Float[np.ndarray, "L S"], log_p: Float[np.ndarray, "L S"]) -> Float[np.ndarray, "L S"]:
-    """Proposition 1: particles count alike, draws within a particle by Ψ, and cyclic draws (log_p = -∞) not at all."""
-    kept = np.where(np.isfinite(log_p), within, -np.inf)
-    top = kept.max(axis=1, keepdims=True)
-    alive = np.isfinite(top)
-    with np.errstate(invalid="ignore"):
-        total = np.where(alive, top + np.log(np.exp(kept - top).sum(axis=1, keepdims=True)), 0.0)
-    return weights.posterior(np.where(alive, kept - total, -np.inf))
 
 
 def _statistics(finished: Finished) -> dict[str, Parameter]:

@@ -33,7 +33,7 @@ class Ramp(eqx.Module):
 
 
 @lru_cache
-def rmsprop(learning_rate: float = 0.005) -> optax.GradientTransformation:
+def rmsprop(learning_rate: float) -> optax.GradientTransformation:
     """RMSprop as the authors use it (decay .9, ε inside the root); one object per rate, so nothing recompiles."""
     return optax.rmsprop(learning_rate, decay=0.9, eps=1e-8, eps_in_sqrt=True)
 
@@ -53,7 +53,7 @@ class SVGD(eqx.Module):
     alpha: Schedule = Ramp(0.01)
     beta: Schedule = Ramp(2.0)
     expected_acyclicity: AbstractExpectedAcyclicity = AcyclicityOfProbs()
-    optimizer: optax.GradientTransformation = eqx.field(static=True, default_factory=rmsprop)
+    optimizer: optax.GradientTransformation = eqx.field(static=True, default=rmsprop(0.005))
     latent_dim: int | None = None
     reading: AbstractReading = LimitReading()
     weighting: Callable = eqx.field(static=True, default=weights.tempered)

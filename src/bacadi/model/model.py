@@ -120,6 +120,14 @@ class Model(eqx.Module):
         mixture = jnp.logaddexp(log_off[:, None, :] + likelihood[1:] + untargeted, log_on[:, None, :] + targeted)
         return likelihood[0] + jnp.sum(mixture, axis=0) + graph_prior_of_theta(self.mechanism, theta, graphs)
 
+    def target_odds(
+        self, theta: PyTree, theta_int: PyTree, graphs: Float[Array, "d S d"], data: ModelData
+    ) -> Float[Array, "M S d"]:
+        """log p(x_kj | Θ_I) - log p(x_kj | parents): what the data of a context say for a target, given G and Θ."""
+        assert isinstance(self.mechanism, AbstractMechanism), "without parameters the contexts are not independent"
+        targeted, untargeted = self._effect_terms(theta_int, graphs, data)
+        return targeted - untargeted - self.mechanism.log_likelihood(theta, graphs, data.rows)[1:]
+
     def log_joint(
         self, particle: Particle, graph: Float[Array, "d d"], targets: Float[Array, "M d"], data: ModelData
     ) -> Float[Array, ""]:
