@@ -78,15 +78,15 @@ def test_every_choice_can_be_built(tmp_path: Path) -> None:
         bandwidth_z = "median"
         acyclicity = "sampled"
         weights = "uniform"
-        reading = "sampled"
-        reading_samples = 3
+        reading = "finite"
+        reading_draws = 3
         latent_dim = 2
         double = true
         """,
     )
     model, method = build(resolve(file=file))
     assert model.mechanism.hidden == (4, 3) and model.latent_prior.z_std == 0.5 and model.graph_prior.exponent == 2.0
-    assert method.kernel.bandwidths.z is None and method.reading.n_samples == 3 and method.latent_dim == 2
+    assert method.kernel.bandwidths.z is None and method.reading.n_draws == 3 and method.latent_dim == 2
     assert eqx.tree_equal((model, method), build(resolve(file=file)))
 
 

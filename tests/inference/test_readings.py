@@ -101,7 +101,10 @@ def test_proposition_2_is_the_limit_of_proposition_1() -> None:
 
 
 def marginals(particle: Particle, alpha: float) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities of edges and targets given the particle, by enumeration in float64, where log(1 - σ(α ·)) of a large α is still a number or minus infinity, never NaN."""
+    """Probabilities of edges and targets given the particle, by enumeration.
+
+    In float64 and by logarithms, so that a large α gives a number or minus infinity and never NaN.
+    """
     every = everything(DATA)
     scores = np.asarray(particle.z[0] @ particle.z[1].T, float)
     off = ~np.eye(3, dtype=bool)

@@ -18,7 +18,7 @@ from bacadi.inference.checkpoint import Checkpoint
 from bacadi.inference.configuration import configuration
 from bacadi.inference.loop import Finished, Report, run
 from bacadi.inference.readings import Discrete
-from bacadi.inference.svgd import SVGD, Info, Problem
+from bacadi.inference.svgd import SVGD, Problem
 from bacadi.model.latent import Particle
 from bacadi.model.mechanism import AbstractMechanism
 from bacadi.model.model import Model
@@ -120,11 +120,11 @@ def _stacked_values(model: Model, particles: Particle) -> tuple[dict[str, Array]
 
 
 def _statistics(finished: Finished) -> dict[str, Parameter]:
-    trace = Info(*(np.asarray(values) for values in finished.trace))
+    log_posterior, expected, limit = (np.asarray(values) for values in finished.trace)
     return {
-        "energy_trace": Parameter(-trace.log_posterior, ("step", "particle")),
-        "expected_acyclicity_trace": Parameter(trace.expected_acyclicity, ("step", "particle")),
-        "acyclic_trace": Parameter(trace.limit_acyclicity == 0, ("step", "particle")),
+        "energy_trace": Parameter(-log_posterior, ("step", "particle")),
+        "expected_acyclicity_trace": Parameter(expected, ("step", "particle")),
+        "acyclic_trace": Parameter(limit == 0, ("step", "particle")),
     }
 
 

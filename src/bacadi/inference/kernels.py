@@ -25,12 +25,15 @@ def squared_distances(points: Float[Array, "L p"]) -> Float[Array, "L L"]:
 
 
 class Bandwidths(eqx.Module):
-    """τ of each block, as in exp(-‖·‖² / 2τ); None takes the median heuristic for that block."""
+    """τ of each block, as in exp(-‖·‖² / 2τ); None takes the median heuristic for that block.
 
-    z: float | None = 5.0
-    gamma: float | None = 5.0
-    theta: float | None = 500.0
-    theta_int: float | None = 500.0
+    The defaults won the authors' search on linear tasks of 20 variables.
+    """
+
+    z: float | None = 0.276
+    gamma: float | None = 1.64
+    theta: float | None = 226.0
+    theta_int: float | None = 226.0
 
     def tau(self, name: str, distances: Float[Array, "L L"]) -> Float[Array, ""] | float:
         """The median heuristic: 2τ = median squared distance / log(L + 1)."""

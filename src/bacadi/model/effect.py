@@ -57,15 +57,15 @@ class HardTheta(NamedTuple):
 class HardGaussian(AbstractEffect):
     """x_j ~ N(μ_kj, σ_I²), parents cut off, with μ_kj ~ N(mean_prior_mean, mean_prior_std²) (Appendix D.1).
 
-    With `pseudo_prior` the mean of an untargeted variable follows p(μ | x_k, targeted), its posterior had it been
-    a target: then targeted and untargeted differ by the evidence ∫ p(x_k | μ) p(μ) dμ alone, as if μ had been
-    integrated out. Without it the untargeted density is 1, as in the paper.
+    The paper does not say which density the mean of an untargeted variable has. With `pseudo_prior` it follows
+    p(μ | x_k, targeted), its posterior had it been a target: then targeted and untargeted differ by the evidence
+    ∫ p(x_k | μ) p(μ) dμ alone, as if μ had been integrated out. Without, it is 1, as in the authors' code.
     """
 
     noise: AbstractNoise = FixedNoise(0.5**0.5)
     mean_prior_mean: float = 0.0
     mean_prior_std: float = 10.0
-    pseudo_prior: bool = False
+    pseudo_prior: bool = True
     init_std: float = 0.1**0.5
 
     def init(self, key: Key[Array, ""], mechanism: AnyMechanism, moments: ContextMoments) -> HardTheta:

@@ -3,17 +3,17 @@
 from functools import lru_cache
 
 import jax
-import optax  # type: ignore[import-untyped]
+import optax
 
 from bacadi.inference.estimators import AbstractEstimator, BlockwiseEstimator, MarginalEstimator, RelaxedEstimator
 from bacadi.inference.kernels import FOUR_TERMS, THREE_TERMS, AdditiveRBF, Bandwidths, ProductRBF
-from bacadi.inference.readings import LimitReading, SampledReading
+from bacadi.inference.readings import AbstractReading, FiniteReading, LimitReading
 from bacadi.inference.svgd import SVGD, Ramp, rmsprop
 from bacadi.model.acyclicity import AbstractExpectedAcyclicity, AcyclicityOfProbs, SampledAcyclicity
 from bacadi.model.bge import BGe
 from bacadi.model.effect import AbstractEffect, HardGaussian, SoftGaussian
 from bacadi.model.linear import LinearGaussian
-from bacadi.model.mechanism import AbstractMarginalMechanism, AbstractMechanism
+from bacadi.model.mechanism import AnyMechanism
 from bacadi.model.model import Model
 from bacadi.model.neural import NeuralGaussian
 from bacadi.model.noise import AbstractNoise, FixedNoise, InferredNoise
@@ -63,7 +63,7 @@ def _noise(std: float | str) -> AbstractNoise:
     return InferredNoise() if isinstance(std, str) else FixedNoise(std)
 
 
-def _mechanism(chosen: ModelSettings) -> AbstractMechanism | AbstractMarginalMechanism:
+def _mechanism(chosen: ModelSettings) -> AnyMechanism:
     if chosen.mechanism == "bge":
         return BGe(alpha_mu=chosen.alpha_mu, alpha_omega_excess=chosen.alpha_omega_excess)
     noise = _noise(chosen.noise_std)
@@ -114,7 +114,7 @@ def _svgd(chosen: SVGDSettings) -> SVGD:
         expected_acyclicity=expected,
         optimizer=_OPTIMIZERS[chosen.optimizer](chosen.learning_rate),
         latent_dim=None if isinstance(chosen.latent_dim, str) else chosen.latent_dim,
-        reading=SampledReading(chosen.reading_samples) if chosen.reading == "sampled" else LimitReading(),
+        reading=_reading(chosen),
         weighting=_WEIGHTS[chosen.weights],
         double=chosen.double,
     )
@@ -125,6 +125,12 @@ def _estimator(chosen: SVGDSettings) -> AbstractEstimator:
         return MarginalEstimator(chosen.samples)
     kind = RelaxedEstimator if chosen.estimator == "relaxed" else BlockwiseEstimator
     return kind(chosen.samples, chosen.temperature, chosen.by_column)
+
+
+def _reading(chosen: SVGDSettings) -> AbstractReading:
+    if chosen.reading == "finite":
+        return FiniteReading(chosen.reading_draws, chosen.reading_candidates)
+    return LimitReading()
 
 
 def _bandwidths(chosen: SVGDSettings) -> Bandwidths:

@@ -16,6 +16,7 @@ _PARAMETRIC = {"mechanism": ("linear", "nonlinear")}
 _HARD = {"effect": ("hard",)}
 _RELAXING = {"estimator": ("relaxed", "blockwise")}
 _SAMPLED = {"acyclicity": ("sampled",)}
+_FINITE = {"reading": ("finite",)}
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class ModelSettings:
     effect_noise_std: float | str = setting(0.5**0.5, Number(above=0, word="inferred"), _HARD)
     effect_mean: float = setting(0.0, Number(), _HARD)
     effect_mean_std: float = setting(10.0, Number(above=0), _HARD)
-    pseudo_prior: bool = setting(False, Flag(), _HARD)
+    pseudo_prior: bool = setting(True, Flag(), _HARD)
     graph_prior: str = setting("er", Choice(("er", "sf", "uniform")))
     edges_per_node: float = setting(2.0, Number(above=0), {"graph_prior": ("er",)})
     exponent: float = setting(3.0, Number(least=0), {"graph_prior": ("sf",)})
@@ -58,24 +59,25 @@ class SVGDSettings:
     estimator: str = setting("relaxed", Choice(("relaxed", "blockwise", "marginal")))
     samples: int = setting(128, Whole())
     temperature: float = setting(1.0, Number(above=0), _RELAXING)
-    by_column: bool = setting(False, Flag(), _RELAXING)
+    by_column: bool = setting(True, Flag(), _RELAXING)
     optimizer: str = setting("rmsprop", Choice(("rmsprop", "adam", "sgd")))
-    learning_rate: float = setting(0.005, Number(above=0))
+    learning_rate: float = setting(0.01, Number(above=0))
     alpha: float = setting(0.01, Number(above=0))
     beta: float = setting(2.0, Number(least=0))
     kernel: str = setting("additive", Choice(("additive", "product")))
     kernel_terms: int = setting(4, Choice((3, 4)))
-    bandwidth_z: float | str = setting(5.0, Number(above=0, word="median"))
-    bandwidth_gamma: float | str = setting(5.0, Number(above=0, word="median"))
-    bandwidth_theta: float | str = setting(500.0, Number(above=0, word="median"))
-    bandwidth_theta_int: float | str = setting(500.0, Number(above=0, word="median"))
+    bandwidth_z: float | str = setting(0.276, Number(above=0, word="median"))
+    bandwidth_gamma: float | str = setting(1.64, Number(above=0, word="median"))
+    bandwidth_theta: float | str = setting(226.0, Number(above=0, word="median"))
+    bandwidth_theta_int: float | str = setting(226.0, Number(above=0, word="median"))
     acyclicity: str = setting("probs", Choice(("probs", "sampled")))
     acyclicity_samples: int = setting(32, Whole(), _SAMPLED)
     acyclicity_temperature: float = setting(1.0, Number(above=0), _SAMPLED)
     latent_dim: int | str = setting("auto", Whole(word="auto"))
     weights: str = setting("tempered", Choice(("posterior", "tempered", "uniform")))
-    reading: str = setting("limit", Choice(("limit", "sampled")))
-    reading_samples: int = setting(64, Whole(), {"reading": ("sampled",)})
+    reading: str = setting("finite", Choice(("limit", "finite")))
+    reading_draws: int = setting(16, Whole(), _FINITE)
+    reading_candidates: int = setting(128, Whole(), _FINITE)
     double: bool = setting(False, Flag())
 
 
