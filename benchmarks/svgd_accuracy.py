@@ -17,6 +17,7 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
+from pathlib import Path
 
 import numpy as np
 
@@ -38,6 +39,7 @@ def one_task(seed: int, options: argparse.Namespace) -> dict:
     from bacadi.inference.loop import run
     from bacadi.inference.readings import FiniteReading, LimitReading
     from bacadi.inference.svgd import Problem
+    from bacadi.model import priors
     from bacadi.posterior import weights
     from bacadi.settings import build, resolve
     from bacadi.simulate import ErdosRenyi, Linear, Neural, ScaleFree, SyntheticSpec, simulate
@@ -45,8 +47,8 @@ def one_task(seed: int, options: argparse.Namespace) -> dict:
     mechanism = {"linear": Linear, "nonlinear": Neural}[options.model]()
     graph = {"er": ErdosRenyi, "sf": ScaleFree}[options.graph]()
     task = simulate(SyntheticSpec(graph=graph, mechanism=mechanism), seed)
-    flags = {"model": {"mechanism": options.model, "graph_prior": options.graph}}
-    model, svgd = build(resolve(options.preset, options.config, flags))
+    model, svgd = build(resolve(options.preset, options.config, {"--model": options.model}))
+    model = replace(model, graph_prior={"er": priors.ErdosRenyi, "sf": priors.ScaleFree}[options.graph]())
     problem = Problem(svgd, model, model.prepare(task.data), jax.random.key(seed))
     begin = time.monotonic()
     finished = run(problem)
@@ -87,7 +89,7 @@ def main() -> None:
     parser.add_argument("--model", choices=("linear", "nonlinear"), default="linear")
     parser.add_argument("--graph", choices=("er", "sf"), default="er")
     parser.add_argument("--preset", default="paper")
-    parser.add_argument("--config", default=None, help="TOML file of settings on top of the preset")
+    parser.add_argument("--config", type=Path, default=None, help="TOML file of settings on top of the preset")
     parser.add_argument("--tasks", type=int, default=10)
     parser.add_argument("--first-seed", type=int, default=100)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
@@ -103,7 +105,7 @@ def main() -> None:
             print(row(label, result["preset"]), flush=True)
             if options.json:
                 with open(options.json, "a") as file:
-                    file.write(json.dumps(vars(options) | result) + "\n")
+                    file.write(json.dumps(vars(options) | result, default=str) + "\n")
     print()
     for name in results[0]:
         if isinstance(results[0][name], list):

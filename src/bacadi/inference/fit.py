@@ -4,6 +4,7 @@ import hashlib
 import json
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import equinox as eqx
@@ -23,7 +24,7 @@ from bacadi.model.latent import Particle
 from bacadi.model.mechanism import AbstractMechanism
 from bacadi.model.model import Model
 from bacadi.posterior.draws import Parameter
-from bacadi.posterior.posterior import Posterior
+from bacadi.posterior.posterior import Posterior, Weighting
 
 
 @dataclass(frozen=True)
@@ -78,14 +79,16 @@ def to_posterior(problem: Problem, finished: Finished, data: ContextData, attrs:
     discrete, (values, dims) = _read(problem, finished), _stacked_values(problem.model, finished.state.particles)
     n_draws = discrete.log_joint.shape[1]
     values = {name: jnp.repeat(leaf[:, None], n_draws, axis=1) for name, leaf in values.items()}
+    weighting = partial(_by_particle, problem.svgd.weighting)
     if n_draws == 1:  # particles are the draws of one chain
         discrete, values = jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), (discrete, values))
+        weighting = problem.svgd.weighting
     return Posterior.from_draws(
         data,
         np.asarray(discrete.graphs).astype(np.int8),
         np.asarray(discrete.targets).astype(np.int8),
         np.asarray(discrete.log_joint, float),
-        problem.svgd.weighting,
+        weighting,
         parameters={name: Parameter(np.asarray(leaf), dims[name]) for name, leaf in values.items()},
         sample_stats=_statistics(finished),
         constant_data={"known_target": Parameter(np.asarray(problem.data.known_targets), ("context", "variable"))},
@@ -117,6 +120,16 @@ def _stacked_values(model: Model, particles: Particle) -> tuple[dict[str, Array]
         return {name: item.values for name, item in named.items()}
 
     return jax.vmap(values)(particles), dims
+
+
+def _by_particle(weighting: Weighting, log_p: Float[np.ndarray, "L n"]) -> Float[np.ndarray, "L n"]:
+    """Log weights of several draws a particle: particles by `weighting` of their mean log posterior, the draws of a
+    particle alike, for they follow p(G, I | Ω, D) already. Draws that are left out (log_p = -∞) count nowhere."""
+    kept = np.isfinite(log_p)
+    n = kept.sum(axis=1, keepdims=True)
+    mean = np.where(kept, log_p, 0.0).sum(axis=1, keepdims=True) / np.maximum(n, 1)
+    particle = weighting(np.where(n > 0, mean, -np.inf))
+    return np.where(kept, particle - np.log(np.maximum(n, 1)), -np.inf)
 
 
 def _statistics(finished: Finished) -> dict[str, Parameter]:
