@@ -79,7 +79,7 @@ def to_posterior(problem: Problem, finished: Finished, data: ContextData, attrs:
     discrete, (values, dims) = _read(problem, finished), _stacked_values(problem.model, finished.state.particles)
     n_draws = discrete.log_joint.shape[1]
     values = {name: jnp.repeat(leaf[:, None], n_draws, axis=1) for name, leaf in values.items()}
-    weighting = partial(_by_particle, problem.svgd.weighting)
+    weighting: Weighting = partial(_by_particle, problem.svgd.weighting)
     if n_draws == 1:  # particles are the draws of one chain
         discrete, values = jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), (discrete, values))
         weighting = problem.svgd.weighting

@@ -16,14 +16,17 @@ class AbstractGraphPrior(eqx.Module):
 
 
 class ErdosRenyi(AbstractGraphPrior):
-    """p(G) ∝ q^|G| (1 - q)^(C(d,2) - |G|): independent edges, `edges_per_node` d of them in expectation."""
+    """p(G) ∝ q^|G| (1 - q)^(C(d,2) - |G|): independent edges, `edges_per_node` d of them in expectation.
+
+    q never exceeds ½: with so few variables that more edges are expected, an edge is as likely as none.
+    """
 
     edges_per_node: float = 2.0
 
     def log_prob(self, graph: Float[Array, "d d"]) -> Float[Array, ""]:
         d = graph.shape[0]
         pairs = d * (d - 1) / 2
-        q = min(self.edges_per_node * d / max(pairs, 1.0), 0.99)
+        q = min(self.edges_per_node * d / max(pairs, 1.0), 0.5)
         edges = jnp.sum(graph)
         return edges * jnp.log(q) + (pairs - edges) * jnp.log1p(-q)
 

@@ -1,10 +1,10 @@
 """Presets as plain data: the settings of each preset for each mechanism, where they differ from the defaults.
 
-`paper` is the text of the paper: α_t = .01 t, β_t = 2 t, 20 particles, 2000 steps, G and I relaxed together, four kernel
-terms. Where the text gives no value (step size, samples, the density of untargeted effects, how samples are averaged)
-it takes what measured best; docs/developer/svgd.md has the numbers. `authors` is what the authors' code does: each block
-relaxes only what it must, one kernel term for Θ and Θ_I together, E[h(G)] by Gumbel-softmax samples, density 1 for
-untargeted effects, particles read at α = ∞ and weighted by their posterior, 3000 steps where Θ is explicit.
+`paper` is the text of the paper: α_t = .01 t, β_t = 2 t, 20 particles, 2000 steps, G and I relaxed together, four
+kernel terms. Where the text gives no value (step size, samples, the density of untargeted effects, how samples are
+averaged) it takes what measured best; docs/developer/svgd.md has the numbers. `authors` is what the authors' code does:
+each block relaxes only what it must, one kernel term for Θ and Θ_I together, E[h(G)] by Gumbel-softmax samples, density
+1 for untargeted effects, particles read at α = ∞ and weighted by their posterior, 3000 steps where Θ is explicit.
 
 Bandwidths are those that won the authors' search on Erdős-Rényi graphs, halved: their kernel is exp(-‖·‖²/h) and ours
 exp(-‖·‖²/2τ), so τ = h/2. None are stored for BGe; it takes those of the linear model, which are the defaults.
