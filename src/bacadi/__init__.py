@@ -56,6 +56,7 @@ _PUBLIC = {
     "save": "bacadi.posterior",
     "to_networkx": "bacadi.posterior",
     "weights": "bacadi.posterior",
+    "GeneExpressionSpec": "bacadi.simulate",
     "SyntheticSpec": "bacadi.simulate",
     "Task": "bacadi.simulate",
     "Settings": "bacadi.settings",

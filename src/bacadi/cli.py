@@ -10,9 +10,11 @@ from typer.core import TyperGroup
 
 from bacadi.commands.check import check
 from bacadi.commands.demo import demo
+from bacadi.commands.evaluate import evaluate
 from bacadi.commands.exits import BAD_INPUT, FAILURE, INTERRUPTED
 from bacadi.commands.export import export
 from bacadi.commands.fit import fit, resume
+from bacadi.commands.simulate import simulate
 from bacadi.errors import BacadiError
 
 _DEBUG_VARIABLE = "BACADI_DEBUG"
@@ -48,7 +50,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (fit, check, resume, export, demo):
+for command in (fit, check, resume, export, simulate, evaluate, demo):
     app.command()(command)
 
 

@@ -6,7 +6,14 @@ from sklearn.metrics import auc, average_precision_score, precision_recall_curve
 
 from bacadi.errors import DataError
 from bacadi.graph import erdos_renyi_dag
-from bacadi.metrics import average_precision, edge_auprc, prevalence, target_auprc, target_average_precision
+from bacadi.metrics import (
+    average_precision,
+    edge_auprc,
+    prevalence,
+    target_auprc,
+    target_average_precision,
+    top_target_accuracy,
+)
 
 
 def trapezoid(truth, scores):
@@ -60,3 +67,16 @@ def test_no_true_entry_gives_not_a_number_and_no_warning():
 def test_scores_that_are_not_numbers_are_refused():
     with pytest.raises(DataError, match="not a number"):
         average_precision(np.full((2, 2), np.nan), np.array([[0, 1], [0, 0]]))
+
+
+def test_sums_of_the_same_weights_in_another_order_tie():
+    """.1 + .2 + .3 and .3 + .2 + .1 differ in the last bit; neither is the better answer."""
+    forward, backward = 0.1 + 0.2 + 0.3, 0.3 + 0.2 + 0.1
+    assert forward != backward
+    truth = np.array([[0, 1], [0, 0]])
+    for scores in ([[0, forward], [backward, 0]], [[0, backward], [forward, 0]]):
+        assert average_precision(np.array(scores), truth) == 0.5
+    for scores in ([[forward, backward]], [[backward, forward]]):
+        assert top_target_accuracy(np.array(scores), truth[:1]) == 0.5
+    tiny = np.array([[0, 2e-300], [1e-300, 0]])
+    assert average_precision(tiny, truth) == 1

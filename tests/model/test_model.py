@@ -52,8 +52,8 @@ def particle_of(model: Model, data: ContextData) -> Particle:
 
 
 def test_log_psi_of_the_linear_model_by_hand() -> None:
-    """Eq. (10) with scipy densities, row by row: σ² = .1, σ_I² = .5, weights N(0, 1), means N(0, 10²)."""
-    model = Model()
+    """Eq. (10) with scipy densities, row by row: σ² = .1, σ_I² = .5, weights N(0, 1), means N(0, 10²) or density 1."""
+    model = Model(effect=HardGaussian(pseudo_prior=False))
     particle, prepared = particle_of(model, DATA), model.prepare(DATA)
     weight, mean = np.asarray(particle.theta.weight, float), np.asarray(particle.theta_int.mean, float)
     expected = (GRAPH * stats.norm.logpdf(weight)).sum(axis=0)

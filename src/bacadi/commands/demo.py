@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _VARIABLES, _ROWS = 5, 20
 _SETTINGS: dict[str, dict[str, Any]] = {
     "model": {"edges_per_node": 1.0, "mask_prior": False, "pseudo_prior": True},
-    "svgd": {"steps": 2000, "samples": 32, "learning_rate": 0.02},
+    "svgd": {"steps": 2000, "samples": 32, "learning_rate": 0.02, "reading": "limit"},
 }
 _DATA, _PICTURE = "data.csv", "particles.png"
 _LISTED = 0.1

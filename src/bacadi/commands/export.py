@@ -28,7 +28,7 @@ def export(
         near = closest(to, list(formats))
         raise ConfigError(f"There is no format {quoted(to)}{near}; --to takes {', '.join(formats)}.")
     check_threshold(threshold)
-    posterior = load(_file(source))
+    posterior = load(posterior_file(source))
     if out is None:
         typer.echo(WRITERS[formats[to]](posterior, threshold), nl=False)
         return
@@ -37,7 +37,7 @@ def export(
     export_file(posterior, formats[to], out, threshold)
 
 
-def _file(source: Path) -> Path:
+def posterior_file(source: Path) -> Path:
     if not source.is_dir():
         return source
     path = source / "posterior.nc"

@@ -105,7 +105,8 @@ def _read(problem: Problem, finished: Finished) -> Discrete:
 @eqx.filter_jit
 def _read_all(problem: Problem, keys: Array, particles: Particle, alpha: Array) -> Discrete:
     pair = (problem.model, problem.data)
-    return jax.vmap(lambda key, particle: problem.svgd.reading(key, particle, alpha, pair))(keys, particles)
+    # One particle at a time, as in a step: a reading may weigh as many samples as a score.
+    return jax.lax.map(lambda item: problem.svgd.reading(item[0], item[1], alpha, pair), (keys, particles))
 
 
 def _stacked_values(model: Model, particles: Particle) -> tuple[dict[str, Array], dict[str, tuple[str, ...]]]:

@@ -6,10 +6,19 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from bacadi.inference.estimators import draw_noise, edge_logits
-from bacadi.model.latent import Particle, Structures, hard_bernoulli, limit_graph, limit_targets, target_logits
+from bacadi.model.latent import (
+    Particle,
+    Structures,
+    hard_bernoulli,
+    limit_graph,
+    limit_targets,
+    log_bernoulli,
+    off_diagonal,
+    target_logits,
+)
 from bacadi.model.model import Model, ModelData
 
 
@@ -44,42 +53,93 @@ class LimitReading(AbstractReading):
 
 
 class FiniteReading(AbstractReading):
-    """Proposition 1: (G, I) from p(G, I | Ω, D) ∝ p(G|Z) p(I|Γ) Ψ at finite α, `n_draws` a particle.
+    """Proposition 1 at finite α: `n_draws` a particle from p(G, I | Ω, D) ∝ p(G|Z) p(I|Γ) Ψ, restricted to DAGs.
 
-    Both factors are products over columns, so each column is drawn by itself: `n_candidates` of it from p(G_:j|Z),
-    one of them chosen with its weight Ψ_j (targets summed out), then the targets from their exact conditional.
-    The draws follow p(G, I | Ω, D) as the number of candidates grows.
+    All factors are products over columns, so that given the rest of the graph a column has the conditional
+    p(G_:j|Z) Ψ_j over the columns that close no cycle. A Gibbs sampler with falling temperature runs over them, from
+    the empty graph; a column is one of `n_candidates` sampled from p(G_:j|Z), the empty one, that of the limit graph
+    and its neighbours. Targets are summed out of Ψ_j and drawn from their exact conditional in the end; where they
+    cannot be (no parameters), they are those sampled with the column.
     """
 
     n_draws: int = 16
     n_candidates: int = 128
+    n_sweeps: int = 8
 
     def __call__(
         self, key: Key[Array, ""], particle: Particle, alpha: Float[Array, ""] | float, problem: tuple[Model, ModelData]
     ) -> Discrete:
         model, data = problem
-        key_noise, key_choice, key_target = jax.random.split(key, 3)
-        noise = draw_noise(key_noise, self.n_candidates, data)
-        logits = target_logits(particle.gamma, alpha, data.known_targets)
-        graphs = hard_bernoulli(edge_logits(particle, alpha), noise.graphs)
+        key_noise, key_chain, key_target = jax.random.split(key, 3)
         theta, theta_int = particle.theta, particle.theta_int
+        logits = target_logits(particle.gamma, alpha, data.known_targets)
+        candidates = self._candidates(key_noise, particle, alpha, data)
+        log_p = log_bernoulli(edge_logits(particle, alpha), candidates.graphs)
         if model.has_parameters:
-            columns = model.log_psi_over_targets(theta, theta_int, graphs, logits, data)
-            graphs = _choose(key_choice, columns, graphs, self.n_draws)
+            log_p = log_p + model.log_psi_over_targets(theta, theta_int, candidates.graphs, logits, data)
+            repeated = _repeated(candidates.graphs)
+        else:
+            log_p = log_p + log_bernoulli(logits, candidates.targets)
+            log_p = log_p + model.log_psi(theta, theta_int, candidates, data)
+            repeated = _repeated(jnp.concatenate(candidates))
+        weight = jnp.where(repeated, -jnp.inf, log_p)
+        chain = jax.vmap(lambda k: _choose_columns(k, candidates.graphs, weight, self.n_sweeps))
+        chosen = chain(jax.random.split(key_chain, self.n_draws))
+        graphs, targets = (jnp.take_along_axis(item, chosen[None], axis=1) for item in candidates)
+        if model.has_parameters:
             odds = logits[:, None, :] + model.target_odds(theta, theta_int, graphs, data)
             targets = (odds + jax.random.logistic(key_target, odds.shape, data.dtype) > 0).astype(data.dtype)
-        else:
-            targets = hard_bernoulli(logits, noise.targets)
-            columns = model.log_psi(theta, theta_int, Structures(graphs, targets), data)
-            graphs, targets = (_choose(key_choice, columns, item, self.n_draws) for item in (graphs, targets))
         graphs, targets = jnp.moveaxis(graphs, 1, 0), jnp.moveaxis(targets, 1, 0)
         log_joint = jax.vmap(lambda g, i: model.log_joint(particle, g, i, data))(graphs, targets)
         return Discrete(graphs, targets, log_joint)
 
+    def _candidates(
+        self, key: Key[Array, ""], particle: Particle, alpha: Float[Array, ""] | float, data: ModelData
+    ) -> Structures:
+        """For every column: the empty one, that of the limit graph, its neighbours, and samples of p(G_:j|Z); the
+        targets beside them are those of the limit or sampled, too."""
+        noise = draw_noise(key, self.n_candidates, data)
+        d, logits = data.n_variables, target_logits(particle.gamma, alpha, data.known_targets)
+        limit = limit_graph(particle.z).astype(data.dtype)[:, None, :]
+        neighbours = jnp.abs(limit - jnp.eye(d, dtype=data.dtype)[:, :, None]) * off_diagonal(d)[:, None, :]
+        sampled = hard_bernoulli(edge_logits(particle, alpha), noise.graphs)
+        graphs = jnp.concatenate([jnp.zeros_like(limit), limit, neighbours, sampled], axis=1)
+        fixed = limit_targets(particle.gamma, data.known_targets).astype(data.dtype)[:, None, :]
+        fixed = jnp.broadcast_to(fixed, (data.n_contexts, d + 2, d))
+        return Structures(graphs, jnp.concatenate([fixed, hard_bernoulli(logits, noise.targets)], axis=1))
 
-def _choose(
-    key: Key[Array, ""], columns: Float[Array, "S d"], items: Float[Array, "a S d"], n_draws: int
-) -> Float[Array, "a n d"]:
-    """Column j of each draw is that of one of the S items, chosen with probability ∝ exp(columns[s, j])."""
-    chosen = jax.random.categorical(key, columns, axis=0, shape=(n_draws, columns.shape[1]))
-    return jnp.take_along_axis(items, jnp.broadcast_to(chosen, (items.shape[0], *chosen.shape)), axis=1)
+
+def _repeated(columns: Float[Array, "d S d"]) -> Bool[Array, "S d"]:
+    """Which candidates of a column stood before: a column counts by its weight, not by how often it was proposed."""
+    same = jnp.all(columns[:, :, None, :] == columns[:, None, :, :], axis=0)
+    return jnp.any(jnp.tril(jnp.moveaxis(same, 2, 0), -1), axis=2).T
+
+
+def _choose_columns(
+    key: Key[Array, ""], candidates: Float[Array, "d S d"], log_weight: Float[Array, "S d"], n_sweeps: int
+) -> Int[Array, " d"]:
+    """One candidate for every column such that they make a DAG, with probability ∝ Π_j exp(log_weight), by annealed
+    Gibbs sampling over columns. Candidate 0 is the empty column, so there is always one that closes no cycle."""
+    d = candidates.shape[0]
+    key_order, key_choice = jax.random.split(key)
+    order = jax.vmap(lambda k: jax.random.permutation(k, d))(jax.random.split(key_order, n_sweeps)).reshape(-1)
+    coldness = jnp.repeat(jnp.geomspace(1e-3, 1.0, n_sweeps, dtype=log_weight.dtype), d)
+
+    def update(chosen: Int[Array, " d"], item: tuple[Array, Array, Array]) -> tuple[Int[Array, " d"], None]:
+        j, cold, key = item
+        graph = jnp.take_along_axis(candidates, chosen[None, None, :], axis=1)[:, 0].at[:, j].set(0)
+        closes_cycle = _descendants(graph)[j] @ candidates[:, :, j] > 0
+        choice = jax.random.categorical(key, jnp.where(closes_cycle, -jnp.inf, cold * log_weight[:, j]))
+        return chosen.at[j].set(choice.astype(chosen.dtype)), None
+
+    keys = jax.random.split(key_choice, len(order))
+    return jax.lax.scan(update, jnp.zeros(d, jnp.int32), (order, coldness, keys))[0]
+
+
+def _descendants(graph: Float[Array, "d d"]) -> Float[Array, "d d"]:
+    """[i, j] = 1 where a directed path leads from i to j, or i = j."""
+    d = graph.shape[0]
+    reach = jnp.minimum(graph + jnp.eye(d, dtype=graph.dtype), 1.0)
+    for _ in range(max(d - 1, 1).bit_length()):
+        reach = jnp.minimum(reach @ reach, 1.0)
+    return reach

@@ -1,11 +1,31 @@
-"""Yardsticks for graphs and targets whose truth is known. `graph[i, j] = 1` means i -> j."""
+"""Yardsticks for graphs, targets, probabilities and predictions whose truth is known. `graph[i, j] = 1` is i -> j.
 
+`bacadi.metrics.evaluate.evaluate` gives all that apply to a posterior.
+"""
+
+from bacadi.metrics.ancestral import ancestor_probabilities, expected_ancestral_shd
+from bacadi.metrics.calibration import (
+    BrierScore,
+    Forecasts,
+    ReliabilityCurve,
+    brier_score,
+    edge_forecasts,
+    expected_calibration_error,
+    pooled,
+    reliability_curve,
+    target_forecasts,
+)
+from bacadi.metrics.classes import SIDBounds, expected_sid_bounds, favour_undirected, sid_bounds
+from bacadi.metrics.effects import EffectMeans, effect_mean_error, total_effect_rmse, total_effects
+from bacadi.metrics.likelihood import effect_log_density, interventional_nll, predictive_nll, untargeted
 from bacadi.metrics.ranking import (
     average_precision,
     edge_auprc,
     prevalence,
     target_auprc,
     target_average_precision,
+    target_prevalence,
+    top_target_accuracy,
 )
 from bacadi.metrics.structure import (
     expected_shd,
@@ -15,13 +35,38 @@ from bacadi.metrics.structure import (
 )
 
 __all__ = [
+    "BrierScore",
+    "EffectMeans",
+    "Forecasts",
+    "ReliabilityCurve",
+    "SIDBounds",
+    "ancestor_probabilities",
     "average_precision",
+    "brier_score",
     "edge_auprc",
+    "edge_forecasts",
+    "effect_log_density",
+    "effect_mean_error",
+    "expected_ancestral_shd",
+    "expected_calibration_error",
     "expected_shd",
     "expected_sid",
+    "expected_sid_bounds",
+    "favour_undirected",
+    "interventional_nll",
+    "pooled",
+    "predictive_nll",
     "prevalence",
+    "reliability_curve",
+    "sid_bounds",
     "structural_hamming_distance",
     "structural_intervention_distance",
     "target_auprc",
     "target_average_precision",
+    "target_forecasts",
+    "target_prevalence",
+    "top_target_accuracy",
+    "total_effect_rmse",
+    "total_effects",
+    "untargeted",
 ]

@@ -9,14 +9,20 @@ from jaxtyping import Bool, Float, Shaped
 
 from bacadi.errors import DataError
 
+# Scores that differ by less than this share of themselves are equal.
+TIE = 1e-12
+
 
 def prevalence(truth: Shaped[np.ndarray, "d d"]) -> float:
     """The share of true edges among all ordered pairs i ≠ j: what a random ranking scores as average precision.
 
+    Not a number for a single variable, which has no pair.
+
     >>> prevalence(np.array([[0, 1], [0, 0]]))
     0.5
     """
-    return float((_off_diagonal(truth) != 0).mean())
+    pairs = _off_diagonal(truth)
+    return float((pairs != 0).mean()) if len(pairs) else float("nan")
 
 
 def average_precision(scores: Float[np.ndarray, "d d"], truth: Shaped[np.ndarray, "d d"]) -> float:
@@ -39,6 +45,33 @@ def edge_auprc(probabilities: Float[np.ndarray, "d d"], truth: Shaped[np.ndarray
     (0.625, 1.0)
     """
     return _trapezoid_area(probabilities.ravel(), truth.ravel() != 0)
+
+
+def target_prevalence(truth: Shaped[np.ndarray, "m d"]) -> float:
+    """The share of true targets among all contexts and variables: what a random ranking scores as average precision.
+
+    Not a number if there is no context.
+
+    >>> target_prevalence(np.eye(2))
+    0.5
+    """
+    return float((truth != 0).mean()) if truth.size else float("nan")
+
+
+def top_target_accuracy(probabilities: Float[np.ndarray, "m d"], truth: Shaped[np.ndarray, "m d"]) -> float:
+    """The share of contexts whose most probable variable is a true target, contexts without targets left out.
+
+    Of several equally probable variables one is taken at random, so the context counts the share of targets in them.
+    Not a number if no context has a target.
+
+    >>> top_target_accuracy(np.array([[0.9, 0.1], [0.5, 0.5]]), np.eye(2))
+    0.75
+    """
+    hit = truth.any(axis=1)
+    if not hit.any():
+        return float("nan")
+    top = probabilities[hit] >= (1 - TIE) * probabilities[hit].max(axis=1, keepdims=True)
+    return float(((top & (truth[hit] != 0)).sum(axis=1) / top.sum(axis=1)).mean())
 
 
 def target_average_precision(scores: Float[np.ndarray, "m d"], truth: Shaped[np.ndarray, "m d"]) -> float:
@@ -73,8 +106,10 @@ def _curve(
         nothing = np.full(2, np.nan)
         return nothing, nothing
     order = np.argsort(-scores, kind="stable")
-    # Equal scores enter together: only the last of a run of ties is a point of the curve.
-    ends = np.append(np.flatnonzero(np.diff(scores[order])), len(scores) - 1)
+    ranked = scores[order]
+    # Equal scores enter together: only the last of a run of ties is a point of the curve. Sums of the same weights in
+    # another order differ in the last bits and are ties too.
+    ends = np.append(np.flatnonzero(ranked[:-1] - ranked[1:] > TIE * np.abs(ranked[:-1])), len(scores) - 1)
     hits = np.cumsum(truth[order])[ends]
     return np.append(1.0, hits / (ends + 1)), np.append(0.0, hits / hits[-1])
 

@@ -12,6 +12,9 @@ from bacadi.graph import find_cycle, is_acyclic
 def structural_hamming_distance(graph: Shaped[np.ndarray, "d d"], truth: Shaped[np.ndarray, "d d"]) -> int:
     """The number of pairs of nodes whose edge differs; a reversed edge counts once.
 
+    Edges may be undirected (both entries 1), so a CPDAG is compared with the CPDAG of the truth: an undirected edge
+    where the truth has a directed one counts once.
+
     >>> structural_hamming_distance(np.array([[0, 1], [0, 0]]), np.array([[0, 0], [1, 0]]))
     1
     """
@@ -28,8 +31,8 @@ def structural_intervention_distance(graph: Shaped[np.ndarray, "d d"], truth: Sh
     >>> structural_intervention_distance(chain, chain), structural_intervention_distance(np.zeros((3, 3)), chain)
     (0, 3)
     """
-    _refuse_cycles(graph[None], truth)
-    return _sid(graph, truth)
+    refuse_cycles(graph[None], truth)
+    return sid_of_dags(graph, truth)
 
 
 def expected_shd(
@@ -41,7 +44,7 @@ def expected_shd(
     >>> expected_shd(np.stack([truth, truth.T]), np.array([0.75, 0.25]), truth)
     0.25
     """
-    return _expected(structural_hamming_distance, graphs, weights, truth)
+    return float(weighted_mean(structural_hamming_distance, graphs, weights, truth))
 
 
 def expected_sid(
@@ -55,11 +58,12 @@ def expected_sid(
     >>> expected_sid(np.stack([truth, truth.T]), np.array([0.75, 0.25]), truth)
     0.5
     """
-    _refuse_cycles(graphs, truth)
-    return _expected(_sid, graphs, weights, truth)
+    refuse_cycles(graphs, truth)
+    return float(weighted_mean(sid_of_dags, graphs, weights, truth))
 
 
-def _sid(graph: Shaped[np.ndarray, "d d"], truth: Shaped[np.ndarray, "d d"]) -> int:
+def sid_of_dags(graph: Shaped[np.ndarray, "d d"], truth: Shaped[np.ndarray, "d d"]) -> int:
+    """SID of two graphs that are known to be acyclic."""
     if len(truth) < 2:
         return 0
     from gadjid import sid
@@ -68,12 +72,13 @@ def _sid(graph: Shaped[np.ndarray, "d d"], truth: Shaped[np.ndarray, "d d"]) -> 
     return int(sid(*as_dag, edge_direction="from row to column")[1])
 
 
-def _expected(
-    distance: Callable[[np.ndarray, np.ndarray], int],
+def weighted_mean(
+    distance: Callable[[np.ndarray, np.ndarray], int | tuple[float, ...]],
     graphs: Shaped[np.ndarray, "n d d"],
     weights: Float[np.ndarray, " n"],
     truth: Shaped[np.ndarray, "d d"],
-) -> float:
+) -> Float[np.ndarray, "..."]:
+    """Σ_n w_n distance(G_n, truth) / Σ_n w_n, each distinct graph measured once."""
     if not (weights >= 0).all() or not weights.sum() > 0:
         raise DataError(
             "The weights of the graphs are negative, not numbers or all zero; give one weight >= 0 a graph."
@@ -82,10 +87,11 @@ def _expected(
     flat, inverse = np.unique((graphs != 0).reshape(len(graphs), -1), axis=0, return_inverse=True)
     mass = np.bincount(inverse.ravel(), weights=weights)
     distances = np.array([distance(g.reshape(truth.shape), truth) for g in flat])
-    return float(mass @ distances / mass.sum())
+    return np.asarray(mass @ distances / mass.sum())
 
 
-def _refuse_cycles(graphs: Shaped[np.ndarray, "n d d"], truth: Shaped[np.ndarray, "d d"]) -> None:
+def refuse_cycles(graphs: Shaped[np.ndarray, "n d d"], truth: Shaped[np.ndarray, "d d"]) -> None:
+    """Raise an error in words where SID has no meaning."""
     # gadjid panics on a cycle of two nodes, which no `except Exception` would catch.
     if not is_acyclic(truth):
         raise DataError(f"The true graph has the cycle {find_cycle(truth)}, so SID is not defined; give a DAG.")

@@ -1,6 +1,5 @@
 """From defaults, preset, configuration file and command-line flags, in this order, to settings."""
 
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ from bacadi.errors import ConfigError
 from bacadi.settings.presets import PRESET_NAMES, PRESETS
 from bacadi.settings.rules import REFUSED
 from bacadi.settings.schema import ModelSettings, Settings, SVGDSettings, Values, checked, refuse_idle, rule_of
+from bacadi.settings.toml import toml_values
 
 FLAGS = {"--model": ("model", "mechanism"), "--particles": ("svgd", "particles"), "--steps": ("svgd", "steps")}
 
@@ -42,23 +42,7 @@ def restored(values: dict[str, Any], where: str) -> Settings:
 
 def read_toml(path: Path) -> Values:
     """The checked values of a configuration file."""
-    try:
-        content = path.read_bytes().decode("utf-8-sig")
-    except FileNotFoundError:
-        raise ConfigError(f"There is no configuration file '{path}'; check the path.") from None
-    except (OSError, UnicodeDecodeError) as failure:
-        what = failure.strerror.lower() if isinstance(failure, OSError) and failure.strerror else "not UTF-8 text"
-        raise ConfigError(f"The configuration file '{path}' cannot be read ({what}); check it.") from None
-    try:
-        values = tomllib.loads(content)
-    except tomllib.TOMLDecodeError as failure:
-        raise ConfigError(f"The configuration file {quoted(path.name)} is not TOML: {_reason(failure)}.") from None
-    return checked(values, quoted(path.name))
-
-
-def _reason(failure: Exception) -> str:
-    text = str(failure).strip().rstrip(".")
-    return text[:1].lower() + text[1:]
+    return checked(toml_values(path, "configuration file"), quoted(path.name))
 
 
 def _flags(flags: dict[str, Any]) -> Values:

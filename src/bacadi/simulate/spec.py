@@ -28,7 +28,7 @@ class Interventions:
     effect: AbstractEffect = field(default_factory=Hard)
 
     def __post_init__(self) -> None:
-        _require_counts(self, "n_contexts", "targets_per_context", "n_without_effect", "rows_per_context")
+        require_counts(self, "n_contexts", "targets_per_context", "n_without_effect", "rows_per_context")
 
     def draw_targets(self, rng: np.random.Generator, d: int) -> Int8[np.ndarray, "m d"]:
         """The targets of all contexts as a matrix of 0 and 1.
@@ -58,7 +58,7 @@ class HeldOut:
     effect: AbstractEffect = field(default_factory=HardAt)
 
     def __post_init__(self) -> None:
-        _require_counts(self, "n_contexts", "rows_per_context", "targets_per_context")
+        require_counts(self, "n_contexts", "rows_per_context", "targets_per_context")
 
     def draw_targets(self, rng: np.random.Generator, d: int) -> Int8[np.ndarray, "m d"]:
         """The targets of all contexts as a matrix of 0 and 1.
@@ -88,7 +88,7 @@ class SyntheticSpec:
     standardize: bool = False
 
     def __post_init__(self) -> None:
-        _require_counts(self, "n_variables", "n_observational")
+        require_counts(self, "n_variables", "n_observational")
         if self.n_variables < 1:
             raise ConfigError("A task without variables makes no sense; give n_variables >= 1.")
         if self.interventions.targets_per_context > self.n_variables:
@@ -98,7 +98,7 @@ class SyntheticSpec:
             )
 
 
-def _require_counts(config: object, *names: str) -> None:
+def require_counts(config: object, *names: str) -> None:
     for name in names:
         value = getattr(config, name)
         if value is not None and value < 0:

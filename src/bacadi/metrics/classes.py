@@ -1,0 +1,195 @@
+"""SID and rankings for methods that answer with an equivalence class: a CPDAG, an interventional CPDAG.
+
+An edge is directed where `graph[i, j] = 1` and `graph[j, i] = 0` (i -> j) and undirected where both are 1 (i - j).
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int, Int8, Shaped
+
+from bacadi.errors import DataError
+from bacadi.graph import chain_components, consistent_union, rooted, skeleton
+from bacadi.metrics.structure import refuse_cycles, sid_of_dags, weighted_mean
+
+MAX_SUBPROBLEMS = 2000
+
+Cost = Callable[[int, frozenset[int]], int]
+
+
+class SIDBounds(NamedTuple):
+    """Smallest and largest SID of the DAGs of a class; where `exact` is false the true ones lie between them."""
+
+    lower: float
+    upper: float
+    exact: bool
+
+    @property
+    def midpoint(self) -> float:
+        """(lower + upper) / 2, the paper's single number for a class."""
+        return (self.lower + self.upper) / 2
+
+
+class _TooLarge(Exception):
+    """A chain component has more parts than are worth visiting."""
+
+
+def sid_bounds(
+    pdag: Shaped[np.ndarray, "d d"], truth: Shaped[np.ndarray, "d d"], max_subproblems: int = MAX_SUBPROBLEMS
+) -> SIDBounds:
+    """The smallest and the largest SID(G, truth) over the DAGs G that a partially directed graph stands for.
+
+    SID(G, H) = Σ_i c_i(parents of i in G), so the bounds add over the chain components. Inside one, the source is
+    chosen in every way and what remains undirected is solved alike, each part once. A component with more than
+    `max_subproblems` parts (a clique of 11 nodes) gets the sums of each node's own smallest and largest cost over the
+    parent sets that make no new v-structure, which the true bounds lie between.
+
+    >>> undirected = np.array([[0, 1], [1, 0]])
+    >>> sid_bounds(undirected, np.array([[0, 1], [0, 0]]))
+    SIDBounds(lower=0, upper=2, exact=True)
+    """
+    refuse_cycles(truth[None][:0], truth)
+    return _sid_bounds(pdag, truth, _costs(truth), max_subproblems)
+
+
+def expected_sid_bounds(
+    pdags: Shaped[np.ndarray, "n d d"], weights: Float[np.ndarray, " n"], truth: Shaped[np.ndarray, "d d"]
+) -> SIDBounds:
+    """The weighted means of the lower and of the upper bound over several classes; the paper's E-SID is the midpoint.
+
+    >>> undirected, truth = np.array([[0, 1], [1, 0]]), np.array([[0, 1], [0, 0]])
+    >>> expected_sid_bounds(np.stack([undirected, truth]), np.array([0.5, 0.5]), truth).midpoint
+    0.5
+    """
+    refuse_cycles(pdags[:0], truth)
+    cost = _costs(truth)
+    exact = []
+
+    def bounds(pdag: np.ndarray, truth: np.ndarray) -> tuple[float, float]:
+        found = _sid_bounds(pdag, truth, cost, MAX_SUBPROBLEMS)
+        exact.append(found.exact)
+        return found.lower, found.upper
+
+    lower, upper = weighted_mean(bounds, pdags, weights, truth)
+    return SIDBounds(float(lower), float(upper), all(exact))
+
+
+def favour_undirected(
+    pdags: Shaped[np.ndarray, "*batch d d"], truth: Shaped[np.ndarray, "d d"]
+) -> Int8[np.ndarray, "*batch d d"]:
+    """The graphs with undirected edges read in the method's favour, as the paper does for AUPRC.
+
+    An undirected edge takes the direction of the true edge where there is one; elsewhere it counts as one wrong edge
+    and not two (from the smaller to the larger number).
+
+    >>> undirected = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
+    >>> favour_undirected(undirected, np.array([[0, 0, 0], [1, 0, 0], [0, 0, 0]])).tolist()
+    [[0, 0, 0], [1, 0, 1], [0, 0, 0]]
+    """
+    edges = pdags != 0
+    undirected = edges & np.swapaxes(edges, -1, -2)
+    chosen = np.where(skeleton(truth), truth != 0, np.triu(np.ones(truth.shape, dtype=bool), k=1))
+    return np.asarray(np.where(undirected, chosen, edges), dtype=np.int8)
+
+
+def _costs(truth: Shaped[np.ndarray, "d d"]) -> Cost:
+    """c_i(parents) - c_i(no parents): wrong effects of node i. Only node i has parents in the graph that is scored."""
+    empty = np.zeros_like(truth)
+    base = sid_of_dags(empty, truth)
+    known: dict[tuple[int, frozenset[int]], int] = {}
+
+    def cost(node: int, parents: frozenset[int]) -> int:
+        if (node, parents) not in known:
+            star = empty.copy()
+            star[list(parents), node] = 1
+            known[node, parents] = sid_of_dags(star, truth) - base
+        return known[node, parents]
+
+    return cost
+
+
+def _sid_bounds(
+    pdag: Shaped[np.ndarray, "d d"], truth: Shaped[np.ndarray, "d d"], cost: Cost, max_subproblems: int
+) -> SIDBounds:
+    try:
+        closed = consistent_union(pdag)
+    except ValueError as error:
+        raise DataError(
+            "A predicted graph stands for no DAG (its directions force a cycle or a new v-structure), so SID is not "
+            "defined; give a CPDAG or an interventional CPDAG."
+        ) from error
+    components = [nodes for nodes in chain_components(closed) if len(nodes) > 1]
+    decided = closed.copy()
+    for nodes in components:
+        decided[:, nodes] = 0
+    total = np.full(2, sid_of_dags(decided, truth))
+    exact = True
+    for nodes in components:
+        try:
+            total += _Search(cost, max_subproblems).solve(closed, nodes)
+        except _TooLarge:
+            exact = False
+            total += _node_by_node(closed, nodes, cost, max_subproblems)
+    lower, upper = np.clip(total, 0, truth.size - len(truth)).tolist()
+    return SIDBounds(lower, upper, exact)
+
+
+class _Search:
+    """Smallest and largest cost of a chain component by choosing its source; equal parts are solved once."""
+
+    def __init__(self, cost: Cost, max_subproblems: int) -> None:
+        self.cost = cost
+        self.max_subproblems = max_subproblems
+        self.solved: dict[bytes, tuple[int, int]] = {}
+
+    def solve(self, graph: Int8[np.ndarray, "d d"], nodes: Int[np.ndarray, " n"]) -> tuple[int, int]:
+        if len(nodes) == 1:
+            node = int(nodes[0])
+            return (self.cost(node, _members(graph[:, node])),) * 2
+        # All that the answer depends on: the edges into these nodes, those from outside included.
+        key = nodes.tobytes() + graph[:, nodes].tobytes()
+        if key not in self.solved:
+            if len(self.solved) >= self.max_subproblems:
+                raise _TooLarge
+            self.solved[key] = (0, 0)  # holds the place, so that open parts count
+            choices = [self._parts(choice, nodes) for _, choice in rooted(graph, nodes)]
+            self.solved[key] = min(low for low, _ in choices), max(high for _, high in choices)
+        return self.solved[key]
+
+    def _parts(self, graph: Int8[np.ndarray, "d d"], nodes: Int[np.ndarray, " n"]) -> tuple[int, int]:
+        parts = chain_components(graph[np.ix_(nodes, nodes)])
+        bounds = [self.solve(graph, nodes[part]) for part in parts]
+        return sum(low for low, _ in bounds), sum(high for _, high in bounds)
+
+
+def _node_by_node(
+    graph: Int8[np.ndarray, "d d"], nodes: Int[np.ndarray, " n"], cost: Cost, max_subproblems: int
+) -> tuple[int, int]:
+    """Sums of each node's own smallest and largest cost; a node with too many parent sets may have any cost."""
+    any_cost = (1 - len(graph), len(graph) - 1)
+    low = high = 0
+    for node in nodes.tolist():
+        sets = list(islice(_parent_sets(graph, node), max_subproblems + 1))
+        costs = any_cost if len(sets) > max_subproblems else tuple(cost(node, parents) for parents in sets)
+        low, high = low + min(costs), high + max(costs)
+    return low, high
+
+
+def _parent_sets(graph: Int8[np.ndarray, "d d"], node: int) -> Iterator[frozenset[int]]:
+    """Directed parents with every clique of undirected neighbours that are joined to each other and to the parents."""
+    joined = skeleton(graph)
+    parents = (graph[:, node] != 0) & (graph[node] == 0)
+    free = (graph[:, node] != 0) & (graph[node] != 0) & joined[parents].all(axis=0)
+    stack = [(_members(parents), np.flatnonzero(free).tolist())]
+    while stack:
+        chosen, candidates = stack.pop()
+        yield chosen
+        for position, new in enumerate(candidates):
+            rest = [other for other in candidates[position + 1 :] if joined[new, other]]
+            stack.append((chosen | {new}, rest))
+
+
+def _members(column: Shaped[np.ndarray, " d"]) -> frozenset[int]:
+    return frozenset(np.flatnonzero(column).tolist())

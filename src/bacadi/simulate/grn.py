@@ -1,0 +1,153 @@
+"""Gene regulatory networks whose cells follow the chemical Langevin equation (SERGIO; Dibaeinia and Sinha, 2020).
+
+Gene j of a cell of type c is produced at a rate that its regulators set and decays in proportion to its level x_j:
+
+    dx_j = (P_j(x) - λ x_j) dt + q (√P_j(x) dW_α + √(λ x_j) dW_β),   x_j >= 0   (Itô),
+    P_j(x) = b_jc + Σ_i |k_ij| · { hill(x_i) where k_ij > 0 (activation), 1 - hill(x_i) where k_ij < 0 (repression) },
+    hill(x_i) = x_i^n / (h_i^n + x_i^n).
+
+Only genes without regulators ("master regulators") have a basal rate b_jc, and it alone tells the cell types apart. A
+knocked-out gene has P_j = 0. Written from the published equations.
+
+The law of a master regulator is known: x + b/λ ~ Gamma(4b / (q²λ), scale q²/2), cut off below b/λ because levels end at
+0. Without the cut its mean is b/λ and its variance q²b/λ; at the defaults the cut raises the mean by 1 % for b = 3 and
+by 15 % for b = 1.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, Int8
+
+from bacadi.errors import ConfigError
+from bacadi.graph import topological_order
+
+
+@dataclass(frozen=True)
+class Langevin:
+    """Decay λ and noise amplitude q of the Langevin equation, its time step, and how long each cell is followed.
+
+    Levels forget their start at the rate λ, so the default time leaves e^(-20) of it. `knock_out_time=None` follows
+    the cells of knock-outs as long as the others, to the steady state.
+    """
+
+    decay: float = 0.8
+    noise: float = 1.0
+    step: float = 0.01
+    time: float = 25.0
+    knock_out_time: float | None = None
+
+    def __post_init__(self) -> None:
+        if not (0 < self.decay < np.inf and 0 <= self.noise < np.inf):
+            raise ConfigError(
+                f"A decay of {self.decay} with a noise of {self.noise} makes no sense; give decay > 0 and noise >= 0."
+            )
+        if not (self.step > 0 and self.decay * self.step < 1):
+            raise ConfigError(
+                f"A time step of {self.step} cannot follow a decay of {self.decay}; give 0 < step < 1 / decay."
+            )
+        for name in ("time", "knock_out_time"):
+            value = getattr(self, name)
+            if value is not None and not self.step <= value < np.inf:
+                raise ConfigError(f"{name} = {value} is shorter than one step of {self.step}; follow the cells longer.")
+
+
+class Cells(NamedTuple):
+    """The conditions under which each of n cells lives."""
+
+    cell_type: Int[np.ndarray, " n"]
+    knocked_out: Bool[np.ndarray, "n d"]
+    half_responses: Float[np.ndarray, "n d"]
+
+
+@dataclass(frozen=True, eq=False)
+class RegulatoryNetwork:
+    """A gene regulatory network with all its rates, for `graph[i, j] = 1` where gene i regulates gene j."""
+
+    graph: Int8[np.ndarray, "d d"]
+    strengths: Float[np.ndarray, "d d"]  # k_ij: positive activates, negative represses, 0 without an edge
+    basal: Float[np.ndarray, "c d"]  # b_jc by cell type, 0 for genes with regulators
+    hill: float
+    langevin: Langevin
+
+    def half_responses(self, knocked_out: Bool[np.ndarray, " d"] | None = None) -> Float[np.ndarray, " d"]:
+        """h_i, the mean over cell types of gene i's noise-free steady state in the wild type (or a knock-out).
+
+        Found in topological order: regulators first, each with its own half response before it acts on others. Noise
+        moves the means of simulated cells by some 10 % from these (benchmarks/grn_speed.py).
+        """
+        half = np.zeros(len(self.graph))
+        self._fill_levels(half, knocked_out, own_half_responses=True)
+        return half
+
+    def levels(
+        self, half_responses: Float[np.ndarray, " d"], knocked_out: Bool[np.ndarray, " d"] | None = None
+    ) -> Float[np.ndarray, "c d"]:
+        """The noise-free steady state x_j = P_j(x) / λ of each cell type, where the simulation of its cells starts."""
+        return self._fill_levels(half_responses, knocked_out, own_half_responses=False)
+
+    def _fill_levels(
+        self,
+        half: Float[np.ndarray, " d"],
+        knocked_out: Bool[np.ndarray, " d"] | None,
+        own_half_responses: bool,
+    ) -> Float[np.ndarray, "c d"]:
+        levels = np.zeros(self.basal.shape)
+        for gene in topological_order(self.graph).tolist():
+            if knocked_out is None or not knocked_out[gene]:
+                levels[:, gene] = self.production(levels, half, self.basal)[:, gene] / self.langevin.decay
+            if own_half_responses:
+                half[gene] = levels[:, gene].mean()
+        return levels
+
+    def production(
+        self, x: Float[np.ndarray, "n d"], half_responses: Float[np.ndarray, "*rows d"], basal: Float[np.ndarray, "n d"]
+    ) -> Float[np.ndarray, "n d"]:
+        """P_j(x) of each row, as one product: |k| (1 - hill) of a repressor is |k| + k · hill."""
+        repressible = np.maximum(-self.strengths, 0).sum(axis=0)
+        return np.maximum(hill_response(x, half_responses, self.hill) @ self.strengths + repressible + basal, 0)
+
+    def sample(self, rng: np.random.Generator, cells: Cells, time: float) -> Float[np.ndarray, "n d"]:
+        """The levels of each cell after `time`, from the noise-free steady state of its conditions.
+
+        Every cell is a trajectory of its own (Euler–Maruyama steps, levels clipped at 0), so the rows are independent.
+        """
+        n_steps = max(1, round(time / self.langevin.step))
+        decay, step = self.langevin.decay, time / n_steps
+        alive = np.where(cells.knocked_out, 0.0, 1.0)
+        basal = self.basal[cells.cell_type]
+        x = self._starts(cells)
+        for _ in range(n_steps):
+            gain, loss = alive * self.production(x, cells.half_responses, basal), decay * x
+            # √P dW_α + √(λx) dW_β is in law one Gaussian of variance (P + λx) dt.
+            noise = rng.standard_normal(x.shape)
+            noise *= np.sqrt(self.langevin.noise**2 * step * (gain + loss))
+            x += step * (gain - loss) + noise
+            np.maximum(x, 0, out=x)
+        return x
+
+    def _starts(self, cells: Cells) -> Float[np.ndarray, "n d"]:
+        x = np.empty(cells.knocked_out.shape)
+        conditions = np.hstack([cells.knocked_out, cells.half_responses])
+        unique, first, which = np.unique(conditions, axis=0, return_index=True, return_inverse=True)
+        for k in range(len(unique)):
+            rows, one = np.flatnonzero(which.reshape(-1) == k), first[k]
+            levels = self.levels(cells.half_responses[one], cells.knocked_out[one])
+            x[rows] = levels[cells.cell_type[rows]]
+        return x
+
+
+def hill_response(
+    x: Float[np.ndarray, "n d"], half_responses: Float[np.ndarray, "*rows d"], coefficient: float
+) -> Float[np.ndarray, "n d"]:
+    """hill(x) = x^n / (h^n + x^n), and 0 at x = 0 whatever h is.
+
+    >>> hill_response(np.array([[0.0, 1.0, 3.0]]), np.array([0.0, 1.0, 1.0]), 2.0).tolist()
+    [[0.0, 0.5, 0.9]]
+    """
+    power = x**coefficient
+    total = half_responses**coefficient + power
+    # A half response of 0 belongs to a gene that is not expressed: 0 / 0 there.
+    np.maximum(total, np.finfo(float).tiny, out=total)
+    return np.divide(power, total, out=power)
