@@ -70,7 +70,7 @@ def compare(found: Particle, truth: Particle) -> list[str]:
 
 
 def main() -> None:
-    effect = HardGaussian(noise=FixedNoise(1.0), mean_prior_std=1.0)
+    effect = HardGaussian(noise=FixedNoise(1.0), mean_prior_std=1.0, pseudo_prior=False)
     model = Model(mechanism=LinearGaussian(noise=FixedNoise(1.0)), effect=effect)
     data = model.prepare(tiny_data())
     particle = model.init(jax.random.key(7), data)

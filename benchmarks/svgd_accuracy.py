@@ -35,7 +35,6 @@ def one_task(seed: int, options: argparse.Namespace) -> dict:
     os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
     import jax
 
-    from bacadi.inference.fit import to_posterior
     from bacadi.inference.loop import run
     from bacadi.inference.readings import FiniteReading, LimitReading
     from bacadi.inference.svgd import Problem
@@ -55,18 +54,24 @@ def one_task(seed: int, options: argparse.Namespace) -> dict:
     seconds = time.monotonic() - begin
 
     result = {"seed": seed, "seconds": seconds, "edges": int(task.graph.sum())}
-    result["preset"] = evaluate(to_posterior(problem, finished, task.data, {}), task)
+    result["preset"] = evaluate(problem, finished, task)
     for name, reading in (("limit", LimitReading()), ("finite", FiniteReading())):
         for rule in (weights.posterior, weights.tempered, weights.uniform):
             read = problem._replace(svgd=replace(svgd, reading=reading, weighting=rule))
-            posterior = to_posterior(read, finished, task.data, {})
-            result[f"{name} {rule.__name__}"] = evaluate(posterior, task)
+            result[f"{name} {rule.__name__}"] = evaluate(read, finished, task)
     return result
 
 
-def evaluate(posterior, task) -> list[float]:  # type: ignore[no-untyped-def]
+def evaluate(problem, finished, task) -> list[float]:  # type: ignore[no-untyped-def]
+    """The metrics of one reading, or NaN where it finds no acyclic graph at all."""
     from bacadi import metrics
+    from bacadi.errors import InferenceError
+    from bacadi.inference.fit import to_posterior
 
+    try:
+        posterior = to_posterior(problem, finished, task.data, {})
+    except InferenceError:
+        return [np.nan] * len(METRICS)
     kept = posterior.weights > 0
     graphs, weight = posterior.graph[kept], posterior.weights[kept]
     edges, targets = posterior.edge_probabilities(), posterior.target_probabilities()
@@ -109,7 +114,10 @@ def main() -> None:
     print()
     for name in results[0]:
         if isinstance(results[0][name], list):
-            print(row(f"median, {name}", np.median([result[name] for result in results], axis=0).tolist()))
+            values = np.array([result[name] for result in results])
+            failed = int(np.isnan(values).any(axis=1).sum())
+            note = f"   ({failed} without an acyclic graph left out)" if failed else ""
+            print(row(f"median, {name}", np.nanmedian(values, axis=0).tolist()) + note)
     print(row("published median", PUBLISHED[(options.model, options.graph)]))
 
 

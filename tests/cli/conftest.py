@@ -42,6 +42,6 @@ def arguments(table: Path, tmp_path: Path) -> list[str]:
     """A tiny fit of the table into the folder `run`."""
     config = tmp_path / "small.toml"
     # Steep schedules, so that twenty steps leave acyclic particles for every seed in use.
-    config.write_text("[svgd]\nsamples = 8\nlearning_rate = 0.1\nbeta = 200\n")
+    config.write_text("[svgd]\nsamples = 8\nlearning_rate = 0.1\nbeta = 200\nreading = 'limit'\n")
     known = ["fit", str(table), "--context", "context", "--observational", "obs", "--config", str(config)]
     return [*known, *TINY, "--out", str(tmp_path / "run")]

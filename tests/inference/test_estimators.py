@@ -24,7 +24,7 @@ from .enumeration import everything, exact_log_expected_psi, log_psi, small_data
 
 BATCHES = 40
 ALPHA = 1.3
-EFFECT = HardGaussian(noise=FixedNoise(1.0), mean_prior_std=1.0)
+EFFECT = HardGaussian(noise=FixedNoise(1.0), mean_prior_std=1.0, pseudo_prior=False)
 LINEAR = Model(mechanism=LinearGaussian(noise=FixedNoise(1.0)), effect=EFFECT)
 NEURAL = Model(mechanism=NeuralGaussian(hidden=(2,), noise=FixedNoise(1.0)), effect=EFFECT)
 SOFT = Model(mechanism=LinearGaussian(noise=FixedNoise(1.0)), effect=SoftGaussian())

@@ -1,5 +1,6 @@
 """`fit` as a whole: every kind of model and data, repeatability, compilation, precision, the guard."""
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -15,7 +16,7 @@ from bacadi.inference.estimators import BlockwiseEstimator, MarginalEstimator, R
 from bacadi.inference.fit import Monitor, fit, to_posterior
 from bacadi.inference.kernels import THREE_TERMS, Bandwidths, ProductRBF
 from bacadi.inference.loop import Finished, Progress, run
-from bacadi.inference.readings import FiniteReading
+from bacadi.inference.readings import FiniteReading, LimitReading
 from bacadi.inference.svgd import SVGD, Info, Problem, Ramp, init
 from bacadi.model.acyclicity import SampledAcyclicity
 from bacadi.model.bge import BGe
@@ -30,7 +31,7 @@ from bacadi.posterior.posterior import Posterior
 from .enumeration import exact_log_expected_psi, small_data
 
 DATA = small_data((5, 2, 2))
-SHORT = SVGD(n_particles=6, n_steps=12, estimator=RelaxedEstimator(4))
+SHORT = SVGD(n_particles=6, n_steps=12, estimator=RelaxedEstimator(4), reading=LimitReading())
 COMPILED: list[str] = []
 
 
@@ -224,7 +225,7 @@ def test_the_guard_names_step_and_block_and_keeps_the_last_good_state(method: SV
 
 def forced(z: np.ndarray) -> tuple[Problem, Finished]:
     """A run that has ended with the given Z."""
-    method = SVGD(n_particles=len(z), n_steps=1, alpha=Ramp(1.0))
+    method = SVGD(n_particles=len(z), n_steps=1, alpha=Ramp(1.0), reading=LimitReading())
     problem = Problem(method, Model(), Model().prepare(DATA), jax.random.key(0))
     state = init(problem)
     state = state._replace(particles=state.particles._replace(z=jnp.asarray(z, jnp.float32)))
@@ -243,6 +244,14 @@ def test_cyclic_particles_are_counted_and_left_out() -> None:
 def test_no_acyclic_particle_is_an_error_with_a_remedy() -> None:
     with pytest.raises(InferenceError, match=r"None of the 2 draws is an acyclic graph.*more steps"):
         to_posterior(*forced(np.ones((2, 2, 3, 1))), DATA, {})
+
+
+def test_the_finite_reading_gives_dags_even_where_every_limit_graph_is_cyclic() -> None:
+    problem, finished = forced(np.ones((2, 2, 3, 1)))
+    problem = problem._replace(svgd=replace(problem.svgd, reading=FiniteReading(4, 16)))
+    posterior = to_posterior(problem, finished, DATA, {})
+    assert posterior.n_cyclic == 0 and posterior.graph.shape == (2, 4, 3, 3)
+    assert posterior.attrs["n_cyclic_particles"] == 2
 
 
 def test_the_trace_is_that_of_every_step() -> None:

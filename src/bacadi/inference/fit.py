@@ -15,12 +15,13 @@ from jaxtyping import Array, Float
 
 from bacadi.data.context import ContextData
 from bacadi.errors import ConfigError
+from bacadi.graph.acyclicity import is_acyclic
 from bacadi.inference.checkpoint import Checkpoint
 from bacadi.inference.configuration import configuration
 from bacadi.inference.loop import Finished, Report, run
 from bacadi.inference.readings import Discrete
 from bacadi.inference.svgd import SVGD, Problem
-from bacadi.model.latent import Particle
+from bacadi.model.latent import Particle, limit_graph
 from bacadi.model.mechanism import AbstractMechanism
 from bacadi.model.model import Model
 from bacadi.posterior.draws import Parameter
@@ -92,7 +93,7 @@ def to_posterior(problem: Problem, finished: Finished, data: ContextData, attrs:
         parameters={name: Parameter(np.asarray(leaf), dims[name]) for name, leaf in values.items()},
         sample_stats=_statistics(finished),
         constant_data={"known_target": Parameter(np.asarray(problem.data.known_targets), ("context", "variable"))},
-        attrs=attrs,
+        attrs={"n_cyclic_particles": _cyclic_particles(finished)} | attrs,
     )
 
 
@@ -131,6 +132,12 @@ def _by_particle(weighting: Weighting, log_p: Float[np.ndarray, "L n"]) -> Float
     mean = np.where(kept, log_p, 0.0).sum(axis=1, keepdims=True) / np.maximum(n, 1)
     particle = weighting(np.where(n > 0, mean, -np.inf))
     return np.where(kept, particle - np.log(np.maximum(n, 1)), -np.inf)
+
+
+def _cyclic_particles(finished: Finished) -> int:
+    """How many particles stand for a cyclic graph as α → ∞."""
+    limits = np.asarray(jax.vmap(limit_graph)(finished.state.particles.z))
+    return int((~is_acyclic(limits)).sum())
 
 
 def _statistics(finished: Finished) -> dict[str, Parameter]:

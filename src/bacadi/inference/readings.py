@@ -56,15 +56,15 @@ class FiniteReading(AbstractReading):
     """Proposition 1 at finite α: `n_draws` a particle from p(G, I | Ω, D) ∝ p(G|Z) p(I|Γ) Ψ, restricted to DAGs.
 
     All factors are products over columns, so that given the rest of the graph a column has the conditional
-    p(G_:j|Z) Ψ_j over the columns that close no cycle. A Gibbs sampler with falling temperature runs over them, from
-    the empty graph; a column is one of `n_candidates` sampled from p(G_:j|Z), the empty one, that of the limit graph
-    and its neighbours. Targets are summed out of Ψ_j and drawn from their exact conditional in the end; where they
-    cannot be (no parameters), they are those sampled with the column.
+    p(G_:j|Z) Ψ_j over the columns that close no cycle. A Gibbs sampler runs over them, from the empty graph and with a
+    temperature that falls to 1 in the first half of its sweeps; a column is one of `n_candidates` sampled from
+    p(G_:j|Z), the empty one, that of the limit graph and its neighbours. Targets are summed out of Ψ_j and drawn from
+    their exact conditional in the end; where they cannot be (no parameters), they are sampled with the column.
     """
 
     n_draws: int = 16
     n_candidates: int = 128
-    n_sweeps: int = 8
+    n_sweeps: int = 12
 
     def __call__(
         self, key: Key[Array, ""], particle: Particle, alpha: Float[Array, ""] | float, problem: tuple[Model, ModelData]
@@ -109,7 +109,7 @@ class FiniteReading(AbstractReading):
         return Structures(graphs, jnp.concatenate([fixed, hard_bernoulli(logits, noise.targets)], axis=1))
 
 
-def _repeated(columns: Float[Array, "d S d"]) -> Bool[Array, "S d"]:
+def _repeated(columns: Float[Array, "a S d"]) -> Bool[Array, "S d"]:
     """Which candidates of a column stood before: a column counts by its weight, not by how often it was proposed."""
     same = jnp.all(columns[:, :, None, :] == columns[:, None, :, :], axis=0)
     return jnp.any(jnp.tril(jnp.moveaxis(same, 2, 0), -1), axis=2).T
@@ -123,7 +123,7 @@ def _choose_columns(
     d = candidates.shape[0]
     key_order, key_choice = jax.random.split(key)
     order = jax.vmap(lambda k: jax.random.permutation(k, d))(jax.random.split(key_order, n_sweeps)).reshape(-1)
-    coldness = jnp.repeat(jnp.geomspace(1e-3, 1.0, n_sweeps, dtype=log_weight.dtype), d)
+    coldness = jnp.repeat(jnp.minimum(jnp.geomspace(1e-3, 1e3, n_sweeps, dtype=log_weight.dtype), 1.0), d)
 
     def update(chosen: Int[Array, " d"], item: tuple[Array, Array, Array]) -> tuple[Int[Array, " d"], None]:
         j, cold, key = item
