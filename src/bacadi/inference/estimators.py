@@ -61,7 +61,7 @@ class RelaxedEstimator(AbstractEstimator):
     same expectation with far less noise. Relaxation biases it; docs/developer/estimators.md has by how much.
     """
 
-    n_samples: int = 128
+    n_samples: int = 32
     temperature: float = 1.0
     by_column: bool = True
 
@@ -84,7 +84,7 @@ class BlockwiseEstimator(AbstractEstimator):
     The blocks share their noise, so that the hard graphs are evaluated once.
     """
 
-    n_samples: int = 128
+    n_samples: int = 32
     temperature: float = 1.0
     by_column: bool = False
 
@@ -123,7 +123,7 @@ class MarginalEstimator(AbstractEstimator):
     targets are sampled together with the column and weighted alike.
     """
 
-    n_samples: int = 128
+    n_samples: int = 32
 
     def __call__(self, key: Key[Array, ""], particle: Particle, alpha: Alpha, model: Model, data: ModelData) -> Value:
         noise = draw_noise(key, self.n_samples, data)

@@ -52,10 +52,10 @@ def fit(
     what is to be inferred. Equal arguments give equal posteriors, bit for bit on one machine.
 
     >>> from bacadi.simulate import SyntheticSpec, simulate
-    >>> data = simulate(SyntheticSpec(n_variables=3), seed=0).data
+    >>> data = simulate(SyntheticSpec(n_variables=5), seed=0).data
     >>> posterior = fit(data, method=SVGD(n_particles=4, n_steps=10))
     >>> posterior.edge_probabilities().shape
-    (3, 3)
+    (5, 5)
     """
     if data.n_rows == 0:
         raise ConfigError("There are no rows to learn from; give data with at least one row.")

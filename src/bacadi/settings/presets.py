@@ -21,6 +21,7 @@ _NONLINEAR: dict[str, Any] = {
 _AUTHORS_MODEL: dict[str, Any] = {"pseudo_prior": False}
 _AUTHORS: dict[str, Any] = {
     "estimator": "blockwise",
+    "samples": 128,
     "by_column": False,
     "kernel_terms": 3,
     "acyclicity": "sampled",

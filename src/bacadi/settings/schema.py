@@ -57,7 +57,7 @@ class SVGDSettings:
     particles: int = setting(20, Whole())
     steps: int = setting(2000, Whole())
     estimator: str = setting("relaxed", Choice(("relaxed", "blockwise", "marginal")))
-    samples: int = setting(128, Whole())
+    samples: int = setting(32, Whole())
     temperature: float = setting(1.0, Number(above=0), _RELAXING)
     by_column: bool = setting(True, Flag(), _RELAXING)
     optimizer: str = setting("rmsprop", Choice(("rmsprop", "adam", "sgd")))
