@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 # absent parameters (no mask, pseudo-prior) make fewer steps suffice; the graph prior expects what the task has.
 _VARIABLES, _ROWS = 5, 20
 _SETTINGS: dict[str, dict[str, Any]] = {
-    "model": {"edges_per_node": 1.0, "mask_prior": False, "pseudo_prior": True},
-    "svgd": {"steps": 2000, "samples": 32, "learning_rate": 0.02, "reading": "limit"},
+    "model": {"edges_per_node": 1.0, "mask_prior": False},
+    "svgd": {"reading": "limit"},
 }
 _DATA, _PICTURE = "data.csv", "particles.png"
 _LISTED = 0.1
