@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from bacadi.settings import Settings
     from bacadi.simulate import Task
 
-# Results that a person can read at a glance and a fit that ends within a minute on two cores. The graph prior expects what
-# the task has, absent weights keep a proper density, and the picture shows one graph a particle, as the paper's does.
+# Results that a person can read at a glance, from a fit that ends within a minute on two cores. The graph prior expects
+# what the task has, absent weights keep a proper density, and a particle is read as one graph, as in the paper's figure.
 _VARIABLES, _ROWS = 5, 20
 _SETTINGS: dict[str, dict[str, Any]] = {
     "model": {"edges_per_node": 1.0, "mask_prior": False},
