@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from bacadi.simulate import Task
 
 # Results that a person can read at a glance, from a fit that ends within a minute on two cores. The graph prior expects
-# what the task has, absent weights keep a proper density, and a particle is read as one graph, as in the paper's figure.
+# what the task has, absent weights keep a proper density, and a particle is read as one graph, as in the paper.
 _VARIABLES, _ROWS = 5, 20
 _SETTINGS: dict[str, dict[str, Any]] = {
     "model": {"edges_per_node": 1.0, "mask_prior": False},
