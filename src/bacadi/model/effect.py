@@ -59,7 +59,8 @@ class HardGaussian(AbstractEffect):
 
     The paper does not say which density the mean of an untargeted variable has. With `pseudo_prior` it follows
     p(μ | x_k, targeted), its posterior had it been a target: then targeted and untargeted differ by the evidence
-    ∫ p(x_k | μ) p(μ) dμ alone, as if μ had been integrated out. Without, it is 1, as in the authors' code.
+    ∫ p(x_k | μ) p(μ) dμ alone, as if μ had been integrated out, and means start from that posterior. Without, the
+    density is 1, as in the authors' code, and means start close to 0.
     """
 
     noise: AbstractNoise = FixedNoise(0.5**0.5)
@@ -70,7 +71,11 @@ class HardGaussian(AbstractEffect):
 
     def init(self, key: Key[Array, ""], mechanism: AnyMechanism, moments: ContextMoments) -> HardTheta:
         shape, dtype = moments.mean.shape, moments.mean.dtype
-        return HardTheta(self.init_std * jax.random.normal(key, shape, dtype), self.noise.init(shape, dtype))
+        noise, draw = self.noise.init(shape, dtype), jax.random.normal(key, shape, dtype)
+        if not self.pseudo_prior:
+            return HardTheta(self.init_std * draw, noise)
+        mean, std = self._mean_given_data(noise, moments)
+        return HardTheta(mean + std * draw, noise)
 
     def prepare(self, moments: ContextMoments, rows: PyTree) -> EffectData:
         return EffectData(moments, None)
@@ -94,15 +99,19 @@ class HardGaussian(AbstractEffect):
     ) -> Float[Array, "M 1 #d"]:
         if not self.pseudo_prior:
             return jnp.zeros((len(data.moments.count), 1, 1), data.moments.mean.dtype)
-        # p(μ | x_k, σ): conjugate given σ. With σ inferred its prior stands beside it, still a proper density.
-        log_std = self.noise.log_std(theta_int.log_noise_std)
-        precision = data.moments.count[:, None] * jnp.exp(-2 * log_std) + self.mean_prior_std**-2
-        natural = (
-            data.moments.count[:, None] * data.moments.mean * jnp.exp(-2 * log_std)
-            + self.mean_prior_mean * self.mean_prior_std**-2
-        )
-        log_p = log_normal(theta_int.mean, natural / precision, precision**-0.5)
+        # With σ inferred its prior stands beside p(μ | x_k, σ), which is a proper density still.
+        mean, std = self._mean_given_data(theta_int.log_noise_std, data.moments)
+        log_p = log_normal(theta_int.mean, mean, std)
         return (log_p + self.noise.log_prior(theta_int.log_noise_std))[:, None, :]
+
+    def _mean_given_data(
+        self, log_noise_std: Float[Array, "M d"] | None, moments: ContextMoments
+    ) -> tuple[Float[Array, "M d"], Float[Array, "M #d"]]:
+        """Mean and standard deviation of p(μ | x_k, targeted, σ_I)."""
+        rows = moments.count[:, None] * jnp.exp(-2 * self.noise.log_std(log_noise_std))
+        precision = rows + self.mean_prior_std**-2
+        mean = (rows * moments.mean + self.mean_prior_mean * self.mean_prior_std**-2) / precision
+        return mean, precision**-0.5
 
     def log_evidence(self, moments: ContextMoments) -> Float[Array, "M d"]:
         """log ∫ N(x_k | μ, σ_I²) p(μ) dμ, for fixed σ_I."""
