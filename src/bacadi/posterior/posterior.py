@@ -137,11 +137,15 @@ class Posterior:
 
     def edge_probabilities(self) -> Float[np.ndarray, "d d"]:
         """p(i -> j | D) = sum_l w_l G_l[i, j]."""
-        return np.clip(np.einsum("cd,cdij->ij", self.weights, self.graph), 0.0, 1.0)
+        return self._share(self.graph)
 
     def target_probabilities(self) -> Float[np.ndarray, "M d"]:
         """p(context k intervenes on i | D) = sum_l w_l I_l[k, i]."""
-        return np.clip(np.einsum("cd,cdki->ki", self.weights, self.intervention_target), 0.0, 1.0)
+        return self._share(self.intervention_target)
+
+    def _share(self, indicator: Int8[np.ndarray, "chain draw a b"]) -> Float[np.ndarray, "a b"]:
+        # Rounded, so that what holds in every draw has probability 1 whatever the last bits of the weights add to.
+        return np.clip(np.einsum("cd,cdij->ij", self.weights, indicator).round(12), 0.0, 1.0)
 
     def draws(self) -> Iterator[tuple[float, Draw]]:
         """Weight and draw, one after the other, of all draws that have weight."""
