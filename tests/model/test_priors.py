@@ -14,7 +14,7 @@ from bacadi.model.latent import edge_probs, limit_graph, limit_targets
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.noise import FixedNoise, InferredNoise
 from bacadi.model.priors import ErdosRenyi, LatentPrior, ScaleFree, TargetPrior, UniformGraph
-from bacadi.model.rows import context_moments
+from bacadi.model.rows import context_moments, numpy_moments
 
 from ..inference.enumeration import small_data
 
@@ -117,7 +117,7 @@ def test_the_prior_of_inferred_noise_is_a_density_of_log_std() -> None:
 def test_evidence_of_a_hard_effect_by_quadrature() -> None:
     """log ∫ Π_n N(x_n; μ, σ²) N(μ; m, s²) dμ, entry by entry, by scipy.integrate.quad."""
     data, effect = small_data((2, 1, 3)), HardGaussian(FixedNoise(0.6), mean_prior_mean=0.4, mean_prior_std=1.5)
-    found = np.asarray(effect.log_evidence(context_moments(data, FLOAT)))
+    found = np.asarray(effect.log_evidence(numpy_moments(data)))
     for k in (1, 2):
         for j in range(3):
             x = data.x[data.context == k, j]
@@ -139,9 +139,17 @@ def test_the_pseudo_prior_leaves_the_evidence_alone(mean: float) -> None:
     theta_int, graphs = HardTheta(jnp.full((2, 3), mean), None), jnp.zeros((3, 1, 3))
     arguments = (theta_int, graphs, LinearGaussian(), prepared)
     difference = effect.log_targeted(*arguments) - effect.log_untargeted(*arguments)
-    np.testing.assert_allclose(difference[:, 0], effect.log_evidence(moments), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(difference[:, 0], effect.log_evidence(numpy_moments(data)), rtol=1e-4, atol=1e-4)
 
 
-def test_the_evidence_wants_fixed_noise() -> None:
-    with pytest.raises(ConfigError, match="FixedNoise"):
-        HardGaussian(noise=InferredNoise()).log_evidence(context_moments(small_data(), FLOAT))
+def test_evidence_of_a_hard_effect_of_unknown_noise_is_a_multivariate_t() -> None:
+    """Source: scipy.stats.multivariate_t; μ ~ N(m, s²σ²), σ² ~ InvGamma(a, b) gives t with 2a degrees of freedom."""
+    data = small_data((2, 1, 3))
+    effect = HardGaussian(InferredNoise(1.5, 0.7), mean_prior_mean=0.4, mean_prior_std=2.0)
+    found = effect.log_evidence(numpy_moments(data))
+    for k in (1, 2):
+        for j in range(3):
+            x = data.x[data.context == k, j]
+            shape = 0.7 / 1.5 * (np.eye(len(x)) + 4.0)
+            expected = stats.multivariate_t(np.full(len(x), 0.4), shape, df=3.0).logpdf(x)
+            assert found[k - 1, j] == pytest.approx(float(expected), rel=1e-9)

@@ -81,7 +81,26 @@ class ContextData:
 
         The inverse is recorded in `scaling`, composed with whatever scaling was there before.
         """
-        shift, scale = self.x.mean(axis=0), self.x.std(axis=0)
+        return self._scaled(self.x.mean(axis=0), self.x.std(axis=0))
+
+    def in_own_units(self) -> "ContextData":
+        """The data with every column in its own unit: shifted by its observational mean (the mean of all rows where
+        there are no observational ones) and scaled by its standard deviation within contexts.
+
+        Interventions move columns far from where they are without, so the spread over all rows says little about a
+        mechanism; a column that varies between contexts only is scaled by that spread all the same.
+        """
+        observational = self.context == 0
+        residual = self.x.copy()
+        for k in range(self.n_contexts + 1):
+            rows = self.context == k
+            if rows.any():
+                residual[rows] -= self.x[rows].mean(axis=0)
+        scale = residual.std(axis=0)
+        scale = np.where(scale > 1e-9 * self.x.std(axis=0), scale, self.x.std(axis=0))
+        return self._scaled((self.x[observational] if observational.any() else self.x).mean(axis=0), scale)
+
+    def _scaled(self, shift: Float[np.ndarray, " d"], scale: Float[np.ndarray, " d"]) -> "ContextData":
         if (scale == 0).any():
             column = self.variables[int(np.argmin(scale))]
             raise DataError(f"Column '{column}' is constant and cannot be standardised; drop it.")

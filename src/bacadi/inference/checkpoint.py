@@ -24,8 +24,12 @@ class Checkpoint:
     seconds: float = 60.0
 
     def save(self, tree: PyTree) -> None:
-        """Write the arrays of `tree` beside and rename, so that a crash leaves the old checkpoint whole."""
-        arrays: dict[str, Any] = {name: np.asarray(leaf) for name, leaf in _named_leaves(tree)}
+        """Write the arrays of `tree`: see `save_arrays`."""
+        self.save_arrays({name: np.asarray(leaf) for name, leaf in _named_leaves(tree)})
+
+    def save_arrays(self, named: dict[str, np.ndarray]) -> None:
+        """Write beside and rename, so that a crash leaves the old checkpoint whole."""
+        arrays: dict[str, Any] = dict(named)
         arrays[_FINGERPRINT] = np.asarray(self.fingerprint)
         temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
         try:
@@ -37,6 +41,16 @@ class Checkpoint:
 
     def load(self, like: PyTree) -> PyTree | None:
         """The saved arrays in the structure of `like`, or None where nothing has been saved."""
+        saved = self.load_arrays()
+        if saved is None:
+            return None
+        names = [name for name, _ in _named_leaves(like)]
+        if set(names) != set(saved):
+            raise StoreError(f"The checkpoint {self.path} does not fit this version; delete it and start again.")
+        return jax.tree.unflatten(jax.tree.structure(like), [saved[name] for name in names])
+
+    def load_arrays(self) -> dict[str, np.ndarray] | None:
+        """The saved arrays by name, or None where nothing has been saved."""
         if not self.path.exists():
             return None
         try:
@@ -51,10 +65,7 @@ class Checkpoint:
                 f"The checkpoint {self.path} belongs to another run (its data, options or seed differ); "
                 "resume with the same ones or choose another folder."
             )
-        names = [name for name, _ in _named_leaves(like)]
-        if set(names) != set(saved):
-            raise StoreError(f"The checkpoint {self.path} does not fit this version; delete it and start again.")
-        return jax.tree.unflatten(jax.tree.structure(like), [saved[name] for name in names])
+        return saved
 
     def remove(self) -> None:
         self.path.unlink(missing_ok=True)

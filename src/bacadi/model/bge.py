@@ -9,6 +9,7 @@ from jax.scipy.special import gammaln
 from jaxtyping import Array, Float
 
 from bacadi.data.context import ContextData
+from bacadi.model.collapsed import AbstractEvidence, States
 from bacadi.model.mechanism import AbstractMarginalMechanism
 
 LOG_PI = 1.1447298858494002
@@ -50,13 +51,27 @@ class BGe(AbstractMarginalMechanism):
         over_samples = jax.vmap(over_nodes, in_axes=(1, 1, None, None))
         return over_samples(graphs, keep, jnp.arange(graphs.shape[0]), statistics)
 
+    def evidence(self, data: ContextData, states: States) -> AbstractEvidence:
+        """The same evidence as a regression: Λ is t for weights and α_μ for the intercept, σ² ~ InvGamma by parents."""
+        from bacadi.model.gram import GramEvidence, regression
+
+        d, t = data.n_variables, self._prior_scale()
+        precision = np.full((d, d + 1), t)
+        precision[:, d] = self.alpha_mu
+        shape = 0.5 * (self.alpha_omega_excess + np.arange(d + 1) + 1)
+        return GramEvidence(data, states, regression(True, precision, None, shape, np.full(d, 0.5 * t)))
+
+    def _prior_scale(self) -> float:
+        """t of T = t I."""
+        return self.alpha_mu * (self.alpha_omega_excess - 1) / (self.alpha_mu + 1)
+
     def _node(
         self, parents: Float[Array, " d"], keep: Float[Array, " K"], node: Array, statistics: BGeStatistics
     ) -> Float[Array, ""]:
         d = len(parents)
         n = keep @ statistics.count
         total = keep @ statistics.total
-        t = self.alpha_mu * (self.alpha_omega_excess - 1) / (self.alpha_mu + 1)
+        t = self._prior_scale()
         matrix = jnp.tensordot(keep, statistics.product, 1) - jnp.outer(total, total) / (n + self.alpha_mu)
         matrix = matrix + t * jnp.eye(d, dtype=matrix.dtype)
 

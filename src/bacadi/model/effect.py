@@ -1,17 +1,28 @@
 """What an intervention does to its target: p(x_j | parents, Θ_I) in place of the mechanism."""
 
 from abc import abstractmethod
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
+from scipy.special import gammaln
 
+from bacadi.data.context import ContextData
 from bacadi.errors import ConfigError
+from bacadi.model.collapsed import Drawn, EffectKind, States
 from bacadi.model.mechanism import AbstractMechanism, AnyMechanism, Named, graph_prior_of_theta
-from bacadi.model.noise import AbstractNoise, FixedNoise, gaussian_log_likelihood, log_normal
-from bacadi.model.rows import ContextMoments, Rows, split_rows
+from bacadi.model.noise import (
+    LOG_2PI,
+    AbstractNoise,
+    FixedNoise,
+    InferredNoise,
+    gaussian_log_likelihood,
+    log_normal,
+)
+from bacadi.model.rows import ContextMoments, NumpyMoments, Rows, numpy_moments, split_rows
 
 
 class EffectData(eqx.Module):
@@ -47,6 +58,34 @@ class AbstractEffect(eqx.Module):
 
     @abstractmethod
     def named(self, theta_int: PyTree, mechanism: AnyMechanism) -> dict[str, Named]: ...
+
+    def states(self, data: ContextData) -> States:
+        """What the collapsed reading needs: the kinds of effect and the evidence of the hard one."""
+        raise ConfigError(f"{type(self).__name__} has no closed-form evidence; use method svgd with it.")
+
+    def draw_parameters(self, rng: np.random.Generator, data: ContextData, n: int) -> dict[str, Drawn]:
+        """Parameters of the effects from p(Θ_I | D, targeted) that do not depend on the mechanism, n sets."""
+        return {}
+
+
+class State(NamedTuple):
+    """One state of the collapsed reading: see `States`."""
+
+    name: str
+    kind: EffectKind
+    value: float = 0.0
+    share: float = 1.0
+
+
+def _states(hard_log_evidence: Float[np.ndarray, "M d"], *effects: State) -> States:
+    chosen = (State("none", EffectKind.NONE), *effects)
+    return States(
+        tuple(state.name for state in chosen),
+        np.array([state.kind for state in chosen], np.int8),
+        np.array([state.value for state in chosen], float),
+        np.log([state.share for state in chosen]),
+        np.asarray(hard_log_evidence, float),
+    )
 
 
 class HardTheta(NamedTuple):
@@ -86,7 +125,8 @@ class HardGaussian(AbstractEffect):
         return gaussian_log_likelihood(count, squares, self.noise.log_std(theta_int.log_noise_std))
 
     def log_prior(self, theta_int: HardTheta) -> Float[Array, "M d"]:
-        log_p = log_normal(theta_int.mean, self.mean_prior_mean, self.mean_prior_std)
+        unit = self.noise.prior_unit(theta_int.log_noise_std)
+        log_p = log_normal(theta_int.mean, self.mean_prior_mean, self.mean_prior_std * unit)
         return log_p + self.noise.log_prior(theta_int.log_noise_std)
 
     def log_targeted(
@@ -109,19 +149,46 @@ class HardGaussian(AbstractEffect):
     ) -> tuple[Float[Array, "M d"], Float[Array, "M #d"]]:
         """Mean and standard deviation of p(μ | x_k, targeted, σ_I)."""
         rows = moments.count[:, None] * jnp.exp(-2 * self.noise.log_std(log_noise_std))
-        precision = rows + self.mean_prior_std**-2
-        mean = (rows * moments.mean + self.mean_prior_mean * self.mean_prior_std**-2) / precision
+        prior = (self.mean_prior_std * self.noise.prior_unit(log_noise_std)) ** -2
+        precision = rows + prior
+        mean = (rows * moments.mean + self.mean_prior_mean * prior) / precision
         return mean, precision**-0.5
 
-    def log_evidence(self, moments: ContextMoments) -> Float[Array, "M d"]:
-        """log ∫ N(x_k | μ, σ_I²) p(μ) dμ, for fixed σ_I."""
-        if not isinstance(self.noise, FixedNoise):
-            raise ConfigError("The evidence of a hard effect is closed only for fixed noise; use FixedNoise.")
-        count, variance, prior = moments.count[:, None], self.noise.std**2, self.mean_prior_std**2
-        total = variance + count * prior
-        within = gaussian_log_likelihood(count, moments.squares, jnp.log(self.noise.std))
-        shift = count * (moments.mean - self.mean_prior_mean) ** 2 / total
-        return within + 0.5 * jnp.log(variance / total) - 0.5 * shift
+    def log_evidence(self, moments: NumpyMoments) -> Float[np.ndarray, "M d"]:
+        """log ∫ N(x_k | μ, σ_I²) p(μ, σ_I) dμ dσ_I, with σ_I fixed or inferred."""
+        count, prior = moments.n_rows[:, None], self.mean_prior_std**2
+        squares, offset = moments.squares, moments.mean - self.mean_prior_mean
+        squares = squares + count * offset**2 / (1 + count * prior * self._prior_scale())
+        occam = -0.5 * np.log1p(count * prior * self._prior_scale()) - 0.5 * count * LOG_2PI
+        if isinstance(self.noise, FixedNoise):
+            return occam - count * np.log(self.noise.std) - 0.5 * squares / self.noise.std**2
+        assert isinstance(self.noise, InferredNoise), "no other noise has a closed form"
+        shape, scale = self.noise.shape, self.noise.scale
+        log_p = shape * np.log(scale) - gammaln(shape) + gammaln(shape + 0.5 * count)
+        return occam + log_p - (shape + 0.5 * count) * np.log(scale + 0.5 * squares)
+
+    def _prior_scale(self) -> float:
+        """Turns the prior variance of the mean into units of σ_I²."""
+        return self.noise.std**-2 if isinstance(self.noise, FixedNoise) else 1.0
+
+    def draw_parameters(self, rng: np.random.Generator, data: ContextData, n: int) -> dict[str, Drawn]:
+        moments = numpy_moments(data)
+        count, prior = moments.n_rows[:, None], self.mean_prior_std**-2 / self._prior_scale()
+        offset = moments.mean - self.mean_prior_mean
+        dims, shape = ("context", "variable"), (n, *offset.shape)
+        drawn, std = {}, np.full(shape, 1.0)
+        if isinstance(self.noise, InferredNoise):
+            squares = moments.squares + count * offset**2 / (1 + count / prior)
+            std = np.sqrt((self.noise.scale + 0.5 * squares) / rng.gamma(self.noise.shape + 0.5 * count, size=shape))
+            drawn["effect_noise_std"] = Drawn(std.astype(np.float32), dims)
+        elif isinstance(self.noise, FixedNoise):
+            std *= self.noise.std
+        mean = self.mean_prior_mean + offset * count / (count + prior)
+        mean = mean + std / np.sqrt(count + prior) * rng.standard_normal(shape)
+        return drawn | {"effect_mean": Drawn(mean.astype(np.float32), dims)}
+
+    def states(self, data: ContextData) -> States:
+        return _states(self.log_evidence(numpy_moments(data)), State("hard", EffectKind.HARD))
 
     def named(self, theta_int: HardTheta, mechanism: AnyMechanism) -> dict[str, Named]:
         named = {"effect_mean": Named(theta_int.mean, ("context", "variable"))}
@@ -161,6 +228,9 @@ class SoftGaussian(AbstractEffect):
         own = _with_parameters(mechanism)
         return jax.vmap(lambda theta: graph_prior_of_theta(own, theta, graphs))(theta_int)
 
+    def states(self, data: ContextData) -> States:
+        return _states(np.zeros((data.n_contexts, data.n_variables)), State("soft", EffectKind.SOFT))
+
     def named(self, theta_int: PyTree, mechanism: AnyMechanism) -> dict[str, Named]:
         """The mechanism's own names behind `effect_`, with the context as the first axis."""
         own = _with_parameters(mechanism)
@@ -170,6 +240,91 @@ class SoftGaussian(AbstractEffect):
             f"effect_{name}": Named(values, ("context", *item.dims))
             for (name, item), values in zip(own.named(one).items(), named, strict=True)
         }
+
+
+class CollapsedEffect(AbstractEffect):
+    """An effect with closed-form evidence and no parameters of its own: for the methods mcmc and exact alone."""
+
+    def init(self, key: Key[Array, ""], mechanism: AnyMechanism, moments: ContextMoments) -> PyTree:
+        self._refuse()
+
+    def prepare(self, moments: ContextMoments, rows: PyTree) -> EffectData:
+        self._refuse()
+
+    def log_targeted(
+        self, theta_int: PyTree, graphs: Float[Array, "d S d"], mechanism: AnyMechanism, data: EffectData
+    ) -> Float[Array, "M #S d"]:
+        self._refuse()
+
+    def log_untargeted(
+        self, theta_int: PyTree, graphs: Float[Array, "d S d"], mechanism: AnyMechanism, data: EffectData
+    ) -> Float[Array, "M #S d"]:
+        self._refuse()
+
+    def named(self, theta_int: PyTree, mechanism: AnyMechanism) -> dict[str, Named]:
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise ConfigError(
+            f"{type(self).__name__} is integrated out and has no parameters for SVGD; use method mcmc or exact, "
+            "or HardGaussian or SoftGaussian with SVGD."
+        )
+
+
+class ShiftGaussian(CollapsedEffect):
+    """The mechanism stays and a constant is added: δ_kj ~ N(0, (prior_std σ_j)²), integrated out."""
+
+    prior_std: float = 5.0
+
+    def states(self, data: ContextData) -> States:
+        shift = State("shift", EffectKind.SHIFT, self.prior_std)
+        return _states(np.zeros((data.n_contexts, data.n_variables)), shift)
+
+
+class ScaleGaussian(CollapsedEffect):
+    """The mechanism stays and its noise variance is multiplied by one of `ratios`, each with the same probability."""
+
+    ratios: tuple[float, ...] = (1 / 16, 1 / 4, 4.0, 16.0)
+
+    def states(self, data: ContextData) -> States:
+        share = 1 / len(self.ratios)
+        scales = [State(f"scale {ratio:g}", EffectKind.SCALE, ratio, share) for ratio in self.ratios]
+        return _states(np.zeros((data.n_contexts, data.n_variables)), *scales)
+
+
+class EffectMixture(CollapsedEffect):
+    """The kind of effect is unknown for every context and variable: one of `effects`, with probabilities `shares`.
+
+    >>> EffectMixture((HardGaussian(), ShiftGaussian(), SoftGaussian())).shares is None
+    True
+    """
+
+    effects: tuple[AbstractEffect, ...]
+    shares: tuple[float, ...] | None = None
+
+    def states(self, data: ContextData) -> States:
+        n = len(self.effects)
+        shares = np.full(n, 1 / n) if self.shares is None else np.asarray(self.shares, float)
+        if len(shares) != n or not (shares > 0).all() or abs(shares.sum() - 1) > 1e-9:
+            raise ConfigError(
+                f"The shares of a mixture of {n} effects are {shares.tolist()}; give {n} numbers above 0 that add to 1."
+            )
+        parts = [effect.states(data) for effect in self.effects]
+        names = [name for part in parts for name in part.names[1:]]
+        if len(set(names)) < len(names):
+            raise ConfigError(f"A mixture of effects names one kind twice ({', '.join(names)}); name each kind once.")
+        effects = [
+            State(name, EffectKind(kind), value, share * np.exp(log_share))
+            for part, share in zip(parts, shares, strict=True)
+            for name, kind, value, log_share in part.effects()
+        ]
+        return _states(np.sum([part.hard_log_evidence for part in parts], axis=0), *effects)
+
+    def draw_parameters(self, rng: np.random.Generator, data: ContextData, n: int) -> dict[str, Drawn]:
+        drawn: dict[str, Drawn] = {}
+        for effect in self.effects:
+            drawn |= effect.draw_parameters(rng, data, n)
+        return drawn
 
 
 def _with_parameters(mechanism: AnyMechanism) -> AbstractMechanism:

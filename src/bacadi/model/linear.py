@@ -4,11 +4,13 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Key
 
 from bacadi.data.context import ContextData
+from bacadi.model.collapsed import AbstractEvidence, States
 from bacadi.model.mechanism import AbstractMechanism, Named
-from bacadi.model.noise import AbstractNoise, FixedNoise, gaussian_log_likelihood, log_normal
+from bacadi.model.noise import AbstractNoise, FixedNoise, InferredNoise, gaussian_log_likelihood, log_normal
 from bacadi.model.rows import Rows, gram_rows
 
 
@@ -45,6 +47,8 @@ context_squares.defvjp(_context_squares_forward, _context_squares_backward)
 class LinearGaussian(AbstractMechanism):
     """x_j ~ N(Σ_i G_ij Θ_ij x_i + b_j, σ_j²) with Θ_ij ~ N(0, weight_prior_std²) where the edge exists.
 
+    Beside an inferred noise both prior standard deviations are in units of σ_j (see `InferredNoise`).
+
     The paper gives a weight without an edge no density (`mask_prior`); without the mask it keeps its prior,
     which makes the joint density proper and leaves p(G, I | D) the same.
 
@@ -64,12 +68,13 @@ class LinearGaussian(AbstractMechanism):
         return LinearTheta(weight, intercept, self.noise.init((n_variables,), dtype))
 
     def log_prior(self, theta: LinearTheta, graph: Float[Array, "d d"]) -> Float[Array, " d"]:
-        density = log_normal(theta.weight, 0.0, self.weight_prior_std)
+        unit = self.noise.prior_unit(theta.log_noise_std)
+        density = log_normal(theta.weight, 0.0, self.weight_prior_std * unit)
         mask = graph if self.mask_prior else 1 - jnp.eye(len(graph), dtype=graph.dtype)
         log_p = jnp.sum(mask * density, axis=0) + self.noise.log_prior(theta.log_noise_std)
         if theta.intercept is None or self.intercept_prior_std is None:
             return log_p
-        return log_p + log_normal(theta.intercept, 0.0, self.intercept_prior_std)
+        return log_p + log_normal(theta.intercept, 0.0, self.intercept_prior_std * unit)
 
     def log_prob(self, theta: LinearTheta, graph: Float[Array, "d d"], x: Float[Array, " d"]) -> Float[Array, " d"]:
         mean = x @ (graph * theta.weight)
@@ -87,6 +92,22 @@ class LinearGaussian(AbstractMechanism):
             coefficients = jnp.concatenate([coefficients, offset])
         squares = context_squares(rows.x, rows.one_hot, coefficients.reshape(-1, s * d)).reshape(-1, s, d)
         return gaussian_log_likelihood(rows.count[:, None, None], squares, self.noise.log_std(theta.log_noise_std))
+
+    def evidence(self, data: ContextData, states: States) -> AbstractEvidence:
+        from bacadi.model.gram import GramEvidence, regression
+
+        d, known = data.n_variables, isinstance(self.noise, FixedNoise)
+        variance = self.noise.std**2 if isinstance(self.noise, FixedNoise) else 1.0
+        shape, scale = (self.noise.shape, self.noise.scale) if isinstance(self.noise, InferredNoise) else (1.0, 1.0)
+        # Prior precisions in units of the noise: with σ known the prior variance itself is not.
+        precision = np.full((d, d + 1), variance / self.weight_prior_std**2)
+        if self.intercept_prior_std is not None:
+            precision[:, d] = variance / self.intercept_prior_std**2
+        noise = np.full(d, variance) if known else None
+        prior = regression(
+            self.intercept_prior_std is not None, precision, noise, np.full(d + 1, shape), np.full(d, scale)
+        )
+        return GramEvidence(data, states, prior)
 
     def named(self, theta: LinearTheta) -> dict[str, Named]:
         named = {"weight": Named(theta.weight, ("source", "target"))}

@@ -7,9 +7,12 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key, PyTree
+import numpy as np
+from jaxtyping import Array, Float, Int, Key, PyTree
 
 from bacadi.data.context import ContextData
+from bacadi.errors import ConfigError
+from bacadi.model.collapsed import AbstractEvidence, States
 from bacadi.model.rows import Rows, raw_rows
 
 
@@ -51,6 +54,23 @@ class AbstractMechanism(eqx.Module):
         over_graphs = jax.vmap(over_rows, in_axes=(None, 1, None), out_axes=1)
         return jnp.einsum("kn,nsj->ksj", rows.one_hot, over_graphs(theta, graphs, rows.x))
 
+    def log_evidence(self, node: int, parents: Int[np.ndarray, " p"], x: Float[np.ndarray, "n d"]) -> float:
+        """log ∫ Π_n p(x_nj | parents, θ_j) p(θ_j) dθ_j over the rows given, for NumPy arrays in float64.
+
+        Optional: a mechanism that has it can be sampled by MCMC and enumerated as well.
+        """
+        raise ConfigError(
+            f"{type(self).__name__} has no closed-form evidence (a method log_evidence); use method svgd with it."
+        )
+
+    def evidence(self, data: ContextData, states: States) -> AbstractEvidence:
+        """The local terms of the collapsed reading; override it where they can be had faster than from rows."""
+        from bacadi.model.evidence import RowsEvidence
+
+        if type(self).log_evidence is AbstractMechanism.log_evidence:
+            self.log_evidence(0, np.empty(0, int), data.x[:0])
+        return RowsEvidence(self.log_evidence, data, states)
+
     def named(self, theta: PyTree) -> dict[str, Named]:
         """Θ under the names it has in the output."""
         leaves, _ = jax.tree_util.tree_flatten_with_path(theta)
@@ -72,6 +92,10 @@ class AbstractMarginalMechanism(eqx.Module):
         self, graphs: Float[Array, "d S d"], keep: Float[Array, "K S d"], statistics: PyTree
     ) -> Float[Array, "S d"]:
         """log p(column j | its parents) over the rows where j is no target: context k counts `keep[k, s, j]` times."""
+
+    def evidence(self, data: ContextData, states: States) -> AbstractEvidence:
+        """The local terms of the collapsed reading."""
+        raise ConfigError(f"{type(self).__name__} does not give its evidence node by node; use method svgd with it.")
 
 
 AnyMechanism = AbstractMechanism | AbstractMarginalMechanism

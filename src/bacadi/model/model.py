@@ -8,7 +8,9 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from bacadi.data.context import ContextData
 from bacadi.errors import ConfigError
+from bacadi.model.collapsed import Collapsed
 from bacadi.model.effect import AbstractEffect, EffectData, HardGaussian
+from bacadi.model.knowledge import Knowledge, structure_prior
 from bacadi.model.latent import Particle, Structures
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.mechanism import AbstractMechanism, AnyMechanism, graph_prior_of_theta
@@ -44,6 +46,9 @@ class ModelData(eqx.Module):
 class Model(eqx.Module):
     """All choices of the generative model; the defaults are the paper's linear model.
 
+    With `own_units` all priors are stated in each column's own unit, its standard deviation within contexts, so that
+    they do not depend on the scale of a column; `fit` converts the data and the parameters it reports.
+
     >>> from bacadi.model.neural import NeuralGaussian
     >>> Model(mechanism=NeuralGaussian(hidden=(8, 8))).mechanism.hidden
     (8, 8)
@@ -54,6 +59,7 @@ class Model(eqx.Module):
     graph_prior: AbstractGraphPrior = ErdosRenyi()
     target_prior: TargetPrior = TargetPrior()
     latent_prior: LatentPrior = LatentPrior()
+    own_units: bool = False
 
     def prepare(
         self,
@@ -86,6 +92,15 @@ class Model(eqx.Module):
     def has_parameters(self) -> bool:
         """Whether Θ is explicit, so that p(D | G, Θ, I) is a product over rows."""
         return isinstance(self.mechanism, AbstractMechanism)
+
+    def collapse(
+        self, data: ContextData, knowledge: Knowledge | None = None, max_parents: int | None = None
+    ) -> Collapsed:
+        """The collapsed reading, or a ConfigError where mechanism, effect or prior have no closed form."""
+        states = self.effect.states(data)
+        evidence = self.mechanism.evidence(data, states)
+        prior = structure_prior(self.graph_prior, self.target_prior, states, knowledge, max_parents)
+        return Collapsed(evidence, prior)
 
     def log_psi(self, theta: PyTree, theta_int: PyTree, structures: Structures, data: ModelData) -> Float[Array, "S d"]:
         """log Ψ of Proposition 1, by column: Ψ = p(Θ|G) p(Θ_I|I) p(D|G,I,Θ) is a product over the variables.

@@ -1,6 +1,7 @@
 """Nonlinear Gaussian mechanisms: a feed-forward network of the parents for every variable (Appendix D.1)."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import equinox as eqx
@@ -8,8 +9,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
+from bacadi.data.context import ContextData
+from bacadi.errors import ConfigError
+from bacadi.model.collapsed import AbstractEvidence, States
 from bacadi.model.mechanism import AbstractMechanism, Named
-from bacadi.model.noise import AbstractNoise, FixedNoise, gaussian_log_likelihood, log_normal
+from bacadi.model.noise import AbstractNoise, FixedNoise, InferredNoise, gaussian_log_likelihood, log_normal
 from bacadi.model.rows import Rows
 
 
@@ -49,6 +53,23 @@ class NeuralGaussian(AbstractMechanism):
             weight = std * jax.random.normal(key_layer, (fan_in, n_variables, fan_out), dtype)
             layers.append(Layer(weight, jnp.zeros((n_variables, fan_out), dtype)))
         return NeuralTheta(tuple(layers), self.noise.init((n_variables,), dtype))
+
+    def evidence(self, data: ContextData, states: States) -> AbstractEvidence:
+        """Networks integrated out as the Gaussian process of their own covariance, for one hidden layer of sigmoids."""
+        from bacadi.model.gaussian_process import FixedVariance, InverseGamma, KernelEvidence
+        from bacadi.model.kernels_gp import NetworkKernel
+
+        if len(self.hidden) != 1 or self.activation is not jax.nn.sigmoid:
+            raise ConfigError(
+                "Only networks of one hidden layer of sigmoid units have a closed-form covariance; "
+                "use those, a GaussianProcess, or method svgd."
+            )
+        kernel = NetworkKernel(self.hidden[0], self.prior_std)
+        if isinstance(self.noise, FixedNoise):
+            return KernelEvidence.from_data(data, states, kernel, FixedVariance(self.noise.std**2))
+        assert isinstance(self.noise, InferredNoise), "no other noise has a closed form"
+        with_offset = replace(kernel, constant=1.0)
+        return KernelEvidence.from_data(data, states, with_offset, InverseGamma(self.noise.shape, self.noise.scale))
 
     def log_prior(self, theta: NeuralTheta, graph: Float[Array, "d d"]) -> Float[Array, " d"]:
         mask = graph if self.mask_prior else 1 - jnp.eye(len(graph), dtype=graph.dtype)

@@ -22,6 +22,10 @@ class AbstractNoise(eqx.Module):
     @abstractmethod
     def log_prior(self, parameter: Float[Array, "..."] | None) -> Float[Array, "..."]: ...
 
+    @abstractmethod
+    def prior_unit(self, parameter: Float[Array, "..."] | None) -> Float[Array, "..."]:
+        """The unit of prior standard deviations of coefficients and means beside this noise: 1 or σ."""
+
 
 class FixedNoise(AbstractNoise):
     """σ is known: the paper has σ² = .1 for mechanisms and σ_I² = .5 for interventions."""
@@ -37,9 +41,16 @@ class FixedNoise(AbstractNoise):
     def log_prior(self, parameter: Float[Array, "..."] | None) -> Float[Array, ""]:
         return jnp.zeros(())
 
+    def prior_unit(self, parameter: Float[Array, "..."] | None) -> Float[Array, ""]:
+        return jnp.ones(())
+
 
 class InferredNoise(AbstractNoise):
-    """σ² ~ InverseGamma(shape, scale), carried as log σ (the density includes d σ² / d log σ = 2σ²)."""
+    """σ² ~ InverseGamma(shape, scale), carried as log σ (the density includes d σ² / d log σ = 2σ²).
+
+    Coefficients and means beside an inferred noise have priors in units of σ: the conjugate choice, with which they
+    and σ can be integrated out.
+    """
 
     shape: float = 2.0
     scale: float = 0.2
@@ -55,6 +66,10 @@ class InferredNoise(AbstractNoise):
         assert parameter is not None
         normaliser = self.shape * jnp.log(self.scale) - gammaln(self.shape) + jnp.log(2.0)
         return normaliser - 2 * self.shape * parameter - self.scale * jnp.exp(-2 * parameter)
+
+    def prior_unit(self, parameter: Float[Array, "..."] | None) -> Float[Array, "..."]:
+        assert parameter is not None
+        return jnp.exp(parameter)
 
 
 def gaussian_log_likelihood(

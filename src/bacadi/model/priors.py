@@ -1,18 +1,41 @@
 """Priors of graph, targets and latents (paper, Eqs. 7 to 9 and Appendix D.1)."""
 
+import math
 from abc import abstractmethod
+from typing import NoReturn
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
+
+from bacadi.errors import ConfigError
 
 
 class AbstractGraphPrior(eqx.Module):
-    """log p(G) up to a constant, smooth in a relaxed graph (`graph[i, j]` is i → j)."""
+    """log p(G) up to a constant, smooth in a relaxed graph (`graph[i, j]` is i → j).
+
+    The collapsed reading needs log p(G) = |G| edge_log_odds + Σ_i out_degree_log[out-degree of i] + const; a prior
+    that is not of this form serves SVGD alone.
+    """
 
     @abstractmethod
     def log_prob(self, graph: Float[Array, "d d"]) -> Float[Array, ""]: ...
+
+    def edge_log_odds(self, d: int) -> float:
+        """What one edge adds to log p(G) among d variables."""
+        self._refuse_collapse()
+
+    def out_degree_log(self, d: int) -> Float[np.ndarray, " {d}"]:
+        """What a variable with 0, 1, …, d - 1 children adds to log p(G)."""
+        self._refuse_collapse()
+
+    def _refuse_collapse(self) -> NoReturn:
+        raise ConfigError(
+            f"The graph prior {type(self).__name__} does not say what an edge and an out-degree add to log p(G); "
+            "give it edge_log_odds and out_degree_log, or use SVGD."
+        )
 
 
 class ErdosRenyi(AbstractGraphPrior):
@@ -25,10 +48,20 @@ class ErdosRenyi(AbstractGraphPrior):
 
     def log_prob(self, graph: Float[Array, "d d"]) -> Float[Array, ""]:
         d = graph.shape[0]
-        pairs = d * (d - 1) / 2
-        q = min(self.edges_per_node * d / max(pairs, 1.0), 0.5)
+        pairs, q = d * (d - 1) / 2, self.edge_prob(d)
         edges = jnp.sum(graph)
         return edges * jnp.log(q) + (pairs - edges) * jnp.log1p(-q)
+
+    def edge_prob(self, d: int) -> float:
+        """q, the probability of an edge between two of d variables."""
+        return min(self.edges_per_node * d / max(d * (d - 1) / 2, 1.0), 0.5)
+
+    def edge_log_odds(self, d: int) -> float:
+        q = self.edge_prob(d)
+        return math.log(q) - math.log1p(-q)
+
+    def out_degree_log(self, d: int) -> Float[np.ndarray, " {d}"]:
+        return np.zeros(d)
 
 
 class ScaleFree(AbstractGraphPrior):
@@ -39,12 +72,24 @@ class ScaleFree(AbstractGraphPrior):
     def log_prob(self, graph: Float[Array, "d d"]) -> Float[Array, ""]:
         return -self.exponent * jnp.sum(jnp.log1p(jnp.sum(graph, axis=1)))
 
+    def edge_log_odds(self, d: int) -> float:
+        return 0.0
+
+    def out_degree_log(self, d: int) -> Float[np.ndarray, " {d}"]:
+        return -self.exponent * np.log1p(np.arange(d))
+
 
 class UniformGraph(AbstractGraphPrior):
     """Every graph is as likely as any other."""
 
     def log_prob(self, graph: Float[Array, "d d"]) -> Float[Array, ""]:
         return jnp.zeros((), graph.dtype)
+
+    def edge_log_odds(self, d: int) -> float:
+        return 0.0
+
+    def out_degree_log(self, d: int) -> Float[np.ndarray, " {d}"]:
+        return np.zeros(d)
 
 
 class LatentPrior(eqx.Module):
@@ -64,13 +109,15 @@ class TargetPrior(eqx.Module):
 
     log p(γ_ki) = -λ σ_α(γ_ki) + log Beta(σ_α(γ_ki); ζ₁, ζ₂) + log N(γ_ki; 0, gamma_std²) + const,
     with ζ = (1/d, (d-1)/d) by default: one target a context in expectation. `change_of_variables` adds the
-    Jacobian of σ_α that a density of γ would need and the paper leaves out.
+    Jacobian of σ_α that a density of γ would need and the paper leaves out. `discrete_log_odds` are the log odds of
+    a target where targets are discrete and Γ is not there; None derives them from ζ and λ.
     """
 
     sparsity: float = 1.0
     sharpness: tuple[float, float] | None = None
     gamma_std: float = 0.1**0.5
     change_of_variables: bool = False
+    discrete_log_odds: float | None = None
 
     def zeta(self, d: int) -> tuple[float, float]:
         return (1 / d, (d - 1) / d) if self.sharpness is None else self.sharpness
@@ -83,8 +130,23 @@ class TargetPrior(eqx.Module):
         sparse = -self.sparsity * jax.nn.sigmoid(alpha * gamma)
         return jnp.sum(sharp + sparse - 0.5 * (gamma / self.gamma_std) ** 2)
 
+    def log_odds(self, d: int) -> float:
+        """log p(target) - log p(no target) among d variables: log ζ₁/ζ₂ - λ unless `discrete_log_odds` says otherwise.
+
+        >>> round(TargetPrior().log_odds(20), 3)
+        -3.944
+        """
+        if self.discrete_log_odds is not None:
+            return self.discrete_log_odds
+        zeta_1, zeta_2 = self.zeta(d)
+        # A variable that is alone would be a target for certain (ζ₂ = 0): data could never say otherwise.
+        return math.log(zeta_1 / (zeta_2 or zeta_1)) - self.sparsity
+
     def log_prob_targets(self, targets: Float[Array, "M d"]) -> Float[Array, ""]:
         """log p(I) of discrete targets: Bernoulli(ζ₁ / (ζ₁ + ζ₂)), the mean of the Beta factor, times exp(-λ |I|)."""
+        if self.discrete_log_odds is not None:
+            log_on, log_off = jax.nn.log_sigmoid(self.discrete_log_odds), jax.nn.log_sigmoid(-self.discrete_log_odds)
+            return jnp.sum(targets * log_on + (1 - targets) * log_off)
         zeta_1, zeta_2 = self.zeta(targets.shape[1])
         mean = zeta_1 / (zeta_1 + zeta_2)
         return jnp.sum(targets * (jnp.log(mean) - self.sparsity) + (1 - targets) * jnp.log1p(-mean))

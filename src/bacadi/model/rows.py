@@ -1,5 +1,7 @@
 """The data as the model reads them on the device: rows, their contexts and per-context sums."""
 
+from typing import NamedTuple
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -56,14 +58,25 @@ def gram_rows(data: ContextData, dtype: jnp.dtype, intercept: bool) -> Rows:
     return one_hot_rows(np.concatenate(blocks), np.concatenate(context), data.counts, dtype)
 
 
-def context_moments(data: ContextData, dtype: jnp.dtype) -> ContextMoments:
-    count = data.counts[1:]
+class NumpyMoments(NamedTuple):
+    """The same as `ContextMoments` in float64, outside of JAX."""
+
+    n_rows: Float[np.ndarray, " M"]
+    mean: Float[np.ndarray, "M d"]
+    squares: Float[np.ndarray, "M d"]
+
+
+def numpy_moments(data: ContextData) -> NumpyMoments:
     mean, squares = np.zeros((2, data.n_contexts, data.n_variables))
     for k in range(data.n_contexts):
         block = data.x[data.context == k + 1]
         if len(block):
             mean[k], squares[k] = block.mean(axis=0), block.var(axis=0) * len(block)
-    return ContextMoments(jnp.asarray(count, dtype), jnp.asarray(mean, dtype), jnp.asarray(squares, dtype))
+    return NumpyMoments(data.counts[1:].astype(float), mean, squares)
+
+
+def context_moments(data: ContextData, dtype: jnp.dtype) -> ContextMoments:
+    return ContextMoments(*(jnp.asarray(leaf, dtype) for leaf in numpy_moments(data)))
 
 
 def split_rows(rows: Rows) -> Rows:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 Weighting = Callable[[np.ndarray], np.ndarray]
 
+# Names in `constant_data` of marginals that a method knows exactly, where its draws are only a sample.
+EXACT_EDGES, EXACT_TARGETS = "exact_edge_probability", "exact_target_probability"
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Posterior:
@@ -137,13 +140,15 @@ class Posterior:
 
     def edge_probabilities(self) -> Float[np.ndarray, "d d"]:
         """p(i -> j | D) = sum_l w_l G_l[i, j]."""
-        return self._share(self.graph)
+        return self._share(EXACT_EDGES, self.graph)
 
     def target_probabilities(self) -> Float[np.ndarray, "M d"]:
         """p(context k intervenes on i | D) = sum_l w_l I_l[k, i]."""
-        return self._share(self.intervention_target)
+        return self._share(EXACT_TARGETS, self.intervention_target)
 
-    def _share(self, indicator: Int8[np.ndarray, "chain draw a b"]) -> Float[np.ndarray, "a b"]:
+    def _share(self, exact: str, indicator: Int8[np.ndarray, "chain draw a b"]) -> Float[np.ndarray, "a b"]:
+        if exact in self.constant_data:
+            return self.constant_data[exact].values
         # Rounded, so that what holds in every draw has probability 1 whatever the last bits of the weights add to.
         return np.clip(np.einsum("cd,cdij->ij", self.weights, indicator).round(12), 0.0, 1.0)
 
@@ -213,7 +218,8 @@ class Posterior:
             )
         log_p = self.sample_stats["log_posterior"].values if log_p is None else np.asarray(log_p)
         log_p = np.where(is_acyclic(self.graph), log_p, -np.inf)
-        return replace(self, log_weight=weighting(log_p))
+        sampled = {name: v for name, v in self.constant_data.items() if name not in (EXACT_EDGES, EXACT_TARGETS)}
+        return replace(self, log_weight=weighting(log_p), constant_data=sampled)
 
     def tempered(self, temperature: float | None = None) -> "Posterior":
         """The same draws under `weights.tempered`; no temperature: at least half of the draws stay effective."""

@@ -1,0 +1,18 @@
+"""Baselines of the paper under one interface: `Bootstrap(JCIPC()).fit(data)` gives a `Posterior` like every method."""
+
+from bacadi.baselines.base import AbstractBaseline, Estimate
+from bacadi.baselines.bootstrap import Bootstrap, BootstrapProgress
+from bacadi.baselines.jci_pc import JCIPC
+from bacadi.baselines.weights import AbstractWeights, AverageLikelihoodWeights, PosteriorWeights, UniformWeights
+
+__all__ = [
+    "JCIPC",
+    "AbstractBaseline",
+    "AbstractWeights",
+    "AverageLikelihoodWeights",
+    "Bootstrap",
+    "BootstrapProgress",
+    "Estimate",
+    "PosteriorWeights",
+    "UniformWeights",
+]

@@ -1,0 +1,145 @@
+"""From arrays to graphs and targets: the two phases of DCDI-G on B data sets of one shape."""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Int8, Key
+
+from bacadi.baselines.dcdi_model import Known, Networks, Parameters, Sample, Score, masked_probability
+from bacadi.baselines.dcdi_train import Lane, Run, Settings, Trainer, start, train
+from bacadi.graph.acyclicity import is_acyclic
+
+if TYPE_CHECKING:
+    from bacadi.baselines.dcdi_g import DCDIG
+
+MIN_ROWS_TO_SPLIT = 3
+_LOGITS = (0.0, 0.0)
+
+
+class Rows(NamedTuple):
+    """A standardised data set in two parts: what is fitted and what decides when a subproblem ends."""
+
+    training: tuple[Float[np.ndarray, "n d"], Int[np.ndarray, " n"]]
+    held_out: tuple[Float[np.ndarray, "h d"], Int[np.ndarray, " h"]]
+
+
+class Found(NamedTuple):
+    """One run: the structure, the networks refitted to it (standardised units) and how the search ended."""
+
+    graph: Int8[np.ndarray, "d d"]
+    targets: Int8[np.ndarray, "M d"]
+    networks: Networks
+    converged: bool
+    iterations: int
+
+
+def split_rows(
+    rng: np.random.Generator, x: Float[np.ndarray, "n d"], context: Int[np.ndarray, " n"], share: float
+) -> Rows:
+    """Hold out a share of the rows of each context; contexts of fewer than three rows are trained on as a whole."""
+    held_out = np.zeros(len(x), dtype=bool)
+    for k in np.unique(context):
+        rows = rng.permutation(np.flatnonzero(context == k))
+        if len(rows) >= MIN_ROWS_TO_SPLIT:
+            held_out[rows[: max(1, round(share * len(rows)))]] = True
+    seen = held_out if held_out.any() else ~held_out
+    return Rows((x[~held_out], context[~held_out]), (x[seen], context[seen]))
+
+
+def run(choices: "DCDIG", seed: int, data: list[Rows], known: Float[np.ndarray, "M d"]) -> list[Found]:
+    """Search with sampled masks, then fit the networks again with the graph that was found."""
+    with jax.enable_x64(True):
+        key_init, key_search, key_refit = jax.random.split(jax.random.key(seed), 3)
+        (m, d), n = known.shape, len(data)
+        score = Score(choices.n_hidden, choices.perfect, choices.rows_per_mask)
+        first = jax.vmap(lambda key: score.init(key, d, m, _LOGITS))(jax.random.split(key_init, n))
+        trainer = Trainer(score, _settings(choices), jax.tree.map(lambda leaf: leaf[0], first))
+        free = Known(_copies(np.where(np.eye(d), 0.0, np.nan), n), _copies(known, n))
+        lanes = Lane(_stack([r.training for r in data], m), _stack([r.held_out for r in data], m), free)
+        searched = train(trainer, lanes, _start(trainer, key_search, first), choices.max_iterations)
+        refit, lanes = _second_phase(choices, searched.parameters, lanes)
+        runs = _start(trainer, key_refit, refit)
+        refitted = train(trainer, lanes, runs, choices.refit_iterations, to_the_end=True)
+        found = (
+            np.asarray(lanes.known.edges).astype(np.int8),
+            _targets(refitted.parameters, lanes.known),
+            jax.tree.map(np.asarray, refitted.parameters.networks),
+            np.asarray(searched.converged),
+            np.asarray(searched.iterations),
+        )
+    graphs, targets, networks, converged, iterations = found
+    return [
+        Found(
+            graphs[b],
+            targets[b],
+            jax.tree.map(lambda leaf, b=b: leaf[b], networks),
+            bool(converged[b]),
+            int(iterations[b]),
+        )
+        for b in range(n)
+    ]
+
+
+def _second_phase(choices: "DCDIG", parameters: Parameters, lanes: Lane) -> tuple[Parameters, Lane]:
+    """The graph is known now; the targets start afresh, or are known too, as the search left them.
+
+    While the graph is dense its networks predict a variable from its effects too, and target masks that answer to that
+    saturate: their gradient vanishes, so that they outlast their reason.
+    """
+    edges = np.asarray(masked_probability(parameters.edge_logit, lanes.known.edges))
+    graphs = np.stack([acyclic_above(edge, choices.threshold) for edge in edges])
+    targets = lanes.known.targets
+    if choices.fresh_targets:
+        parameters = parameters._replace(target_logit=jnp.full_like(parameters.target_logit, _LOGITS[1]))
+    else:
+        targets = jnp.asarray(_targets(parameters, lanes.known), jnp.float32)
+    return parameters, lanes._replace(known=Known(jnp.asarray(graphs, jnp.float32), targets))
+
+
+def acyclic_above(probability: Float[np.ndarray, "d d"], threshold: float) -> Int8[np.ndarray, "d d"]:
+    """Edges of a probability above the threshold, which is raised from edge to edge until no cycle is left.
+
+    >>> acyclic_above(np.array([[0.0, 0.9, 0.2], [0.8, 0.0, 0.7], [0.0, 0.0, 0.0]]), 0.5).tolist()
+    [[0, 1, 0], [0, 0, 0], [0, 0, 0]]
+    """
+    levels = np.concatenate([[threshold], np.sort(probability[probability > threshold])])
+    # Fewer edges never make a cycle, so the first acyclic level is found by bisection; the last one has no edge.
+    low, high = 0, len(levels) - 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_acyclic(probability > levels[middle]) else (middle + 1, high)
+    return (probability > levels[low]).astype(np.int8)
+
+
+def _settings(choices: "DCDIG") -> Settings:
+    return Settings(
+        choices.sparsity,
+        choices.target_sparsity,
+        choices.learning_rate,
+        choices.tolerance,
+        choices.first_weight,
+        choices.batch_size,
+        choices.window,
+    )
+
+
+def _start(trainer: Trainer, key: Key[Array, ""], parameters: Parameters) -> Run:
+    keys = jax.random.split(key, len(parameters.edge_logit))
+    return jax.vmap(lambda key, own: start(trainer.settings, key, own))(keys, parameters)
+
+
+def _targets(parameters: Parameters, known: Known) -> Int8[np.ndarray, "B M d"]:
+    return (np.asarray(masked_probability(parameters.target_logit, known.targets)) > 0.5).astype(np.int8)
+
+
+def _stack(parts: list[tuple[np.ndarray, np.ndarray]], n_contexts: int) -> Sample:
+    # An observational row (context 0) belongs to no column, so that no target mask reaches it.
+    one_hot = [context[:, None] == np.arange(1, n_contexts + 1) for _, context in parts]
+    x = np.stack([x for x, _ in parts])
+    return Sample(jnp.asarray(x, jnp.float32), jnp.asarray(np.stack(one_hot), jnp.float32))
+
+
+def _copies(array: np.ndarray, n: int) -> Float[Array, "B a d"]:
+    return jnp.broadcast_to(jnp.asarray(array, jnp.float32), (n, *array.shape))

@@ -1,0 +1,63 @@
+"""The choices of `MCMC`: parallel tempering over graph and states; `tempering` runs it."""
+
+import math
+from dataclasses import dataclass, field
+
+from bacadi.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class MoveWeights:
+    """How often each move is proposed, relative to the others; the order is that of `moves.MOVES`."""
+
+    toggle: float = 4.0
+    reverse: float = 2.0
+    swap_parent: float = 2.0
+    change_target: float = 4.0
+    swap_target: float = 3.0
+    edge_and_target: float = 1.0
+    toggle_and_column: float = 0.2
+    reverse_and_columns: float = 0.2
+
+
+@dataclass(frozen=True)
+class MCMC:
+    """Parallel tempering; None stands for a choice by the number of variables d.
+
+    A sweep is `moves_per_sweep` moves (10 d) at each of `n_levels` temperatures (4 + 2 √d), then exchanges. `n_sweeps`
+    (40 d, at least 400) of each replica include the share `burn_in`, in which the spacing of the temperatures and,
+    without `max_temperature`, the hottest of them are adapted. With `time_budget` (seconds) the run ends by
+    then, whatever the number of sweeps, and burns in for the same share of the time.
+
+    >>> MCMC(n_draws=200).n_replicas
+    2
+    """
+
+    n_draws: int = 1000
+    n_replicas: int = 2
+    n_sweeps: int | None = None
+    burn_in: float = 0.4
+    n_levels: int | None = None
+    max_temperature: float | None = None
+    moves_per_sweep: int | None = None
+    max_parents: int | None = None
+    time_budget: float | None = None
+    weights: MoveWeights = field(default_factory=MoveWeights)
+
+    def __post_init__(self) -> None:
+        for name in ("n_draws", "n_replicas", "n_sweeps", "n_levels", "moves_per_sweep"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise ConfigError(f"{name} is {value}; give a whole number of at least 1.")
+        if self.n_replicas < 2:
+            raise ConfigError("One replica cannot be compared with another; give n_replicas of at least 2.")
+        if not 0 < self.burn_in < 1:
+            raise ConfigError(f"burn_in is {self.burn_in}; give the share of the sweeps, between 0 and 1.")
+
+    def sweeps(self, d: int) -> int:
+        return max(40 * d, 400) if self.n_sweeps is None else self.n_sweeps
+
+    def levels(self, d: int) -> int:
+        return round(4 + 2 * math.sqrt(d)) if self.n_levels is None else self.n_levels
+
+    def moves(self, d: int) -> int:
+        return 10 * d if self.moves_per_sweep is None else self.moves_per_sweep

@@ -1,0 +1,286 @@
+"""Gaussian-process evidence: nonlinear mechanisms with their functions integrated out.
+
+Node j with parents P: x_:j = f(x_P) + noise, f ~ GP(0, s² k), noise N(0, s² ρ), over the rows its mechanism explains.
+With `FixedVariance` s = 1 and ρ is the variance of the noise; with `InverseGamma` s² is integrated out (a multivariate
+t) and ρ, with the kernel where several are offered, is chosen for each node before sampling. Hard effects take rows
+away; soft ones give them a function of their own; a shift adds value² s² ρ 11' to their covariance; a scale effect
+multiplies ρ by its value.
+"""
+
+import os
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, Int8
+from scipy.linalg import solve_triangular
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
+from bacadi.data.context import ContextData
+from bacadi.errors import ConfigError
+from bacadi.model.collapsed import AbstractEvidence, EffectKind, States
+from bacadi.model.factors_gp import AbstractFactor, Approximation, Group, Recent, Rows, factor_of, whitened
+from bacadi.model.kernels_gp import AbstractKernel, FixedVariance, InverseGamma, Terms, Units
+
+TABLE_BYTES, FACTOR_BYTES, MEMORY_ENTRIES = 2**29, 2**28, 2**20
+
+
+class Table(NamedTuple):
+    """Evidence of all columns given one parent set: of all rows and with context k left out, of context k alone."""
+
+    log_p: Float[np.ndarray, "K d"]
+    soft: Float[np.ndarray, "..."]  # [K, d] where there is a soft state
+
+
+Request = tuple[int, Bool[np.ndarray, " d"], Int8[np.ndarray, " M"]]
+
+
+class KernelEvidence(AbstractEvidence):
+    """Evidence of Gaussian-process mechanisms; one factorisation for each parent set serves all children and states.
+
+    A value depends on its request alone, never on what was asked before or together with it.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        states: States,
+        noise: FixedVariance | InverseGamma,
+        groups: Sequence[Group],
+        approximation: Approximation,
+    ) -> None:
+        self.rows, self.states, self.noise, self.approximation = rows, states, noise, approximation
+        self.groups = tuple(groups)
+        self.n_contexts, self.n_variables = len(rows.start) - 2, rows.x.shape[1]
+        self._number = [self.groups.index(group) for group in self.groups]
+        self._kinds: list[int] = states.kind.tolist()
+        self._scale = np.where(states.kind == EffectKind.SCALE, states.value, 1.0)
+        self._scale[(states.kind == EffectKind.HARD) | (states.kind == EffectKind.SOFT)] = np.inf
+        self._shift = np.where(states.kind == EffectKind.SHIFT, states.value**2, 0.0)
+        n, k = len(rows.x), self.n_contexts + 1
+        size = n * n if n <= approximation.dense_rows else k * approximation.rank**2
+        self._tables = Recent(TABLE_BYTES // (16 * k * self.n_variables + 400))
+        self._factors = Recent(FACTOR_BYTES // (8 * size + 1))
+        self._values = Recent(MEMORY_ENTRIES)
+        self._blas = ThreadpoolController()
+
+    @classmethod
+    def from_data(
+        cls,
+        data: ContextData,
+        states: States,
+        kernel: AbstractKernel | Sequence[AbstractKernel],
+        noise: FixedVariance | InverseGamma,
+        approximation: Approximation = Approximation(),  # noqa: B008
+    ) -> "KernelEvidence":
+        """The evidence of `data`; of several kernels and ratios each node gets the pair under which it is likeliest."""
+        order = np.argsort(data.context, kind="stable")
+        rows = Rows(np.ascontiguousarray(data.x[order], float), np.concatenate([[0], np.cumsum(data.counts)]))
+        kernels = (kernel,) if isinstance(kernel, AbstractKernel) else tuple(kernel)
+        if len({(type(k), k.linear > 0) for k in kernels}) != 1:
+            raise ConfigError("Nodes choose among kernels of one kind; give kernels that differ in numbers alone.")
+        options = [Group(k, ratio) for k in kernels for ratio in noise.ratios]
+        chosen = np.zeros(data.n_variables, int)
+        if len(options) > 1:
+            alone = (cls(rows, states, noise, [group] * data.n_variables, approximation) for group in options)
+            chosen = np.argmax([_best_scores(evidence) for evidence in alone], axis=0)
+        return cls(rows, states, noise, [options[i] for i in chosen], approximation)
+
+    def log_evidence(self, node: int, parents: Bool[np.ndarray, " d"], state: Int8[np.ndarray, " M"]) -> float:
+        known = self._known(node, parents.tobytes(), state)
+        return self._map([[(node, parents, state)]])[0][0] if known is None else known
+
+    def log_evidences(
+        self, nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B d"], states: Int8[np.ndarray, "B M"]
+    ) -> Float[np.ndarray, " B"]:
+        """`log_evidence` of many requests; the parent sets that are new are worked on in parallel."""
+        requests = list(zip(nodes.tolist(), parents, states, strict=True))
+        found = [self._known(node, row.tobytes(), state) for node, row, state in requests]
+        jobs: dict[tuple[int, bytes], list[int]] = {}
+        for b, (node, row, _) in enumerate(requests):
+            if found[b] is None:
+                jobs.setdefault((self._number[node], row.tobytes()), []).append(b)
+        parts = list(jobs.values())
+        for job, values in zip(parts, self._map([[requests[b] for b in job] for job in parts]), strict=True):
+            for b, value in zip(job, values, strict=True):
+                found[b] = value
+        return np.array(found, float)
+
+    def tables(self, parents: Bool[np.ndarray, "B d"], group: int) -> list[Table]:
+        """The tables of many parent sets under the group of node `group`."""
+        state = np.zeros(self.n_contexts, np.int8)
+        self._map([[(group, row, state)] for row in parents])
+        return [self._table(self._number[group], row) for row in parents]
+
+    def factor(self, number: int, parents: Bool[np.ndarray, " d"]) -> AbstractFactor:
+        """The factorisation of one parent set under the group of node `number`."""
+        key = (number, parents.tobytes())
+        factor = self._factors.get(key)
+        if factor is None:
+            factor = factor_of(self.groups[number], self.rows, np.flatnonzero(parents), self.approximation)
+            self._factors.put(key, factor)
+        return factor
+
+    def noise_of(self, state: Int8[np.ndarray, " M"]) -> tuple[Float[np.ndarray, " K"], Float[np.ndarray, " K"]]:
+        """Noise of the rows of each context that the mechanism explains, in units of ρ: factor (∞: none) and shift."""
+        contexts = np.concatenate([[0], state])  # rows of context 0 are always untouched
+        return self._scale[contexts], self._shift[contexts]
+
+    def _known(self, node: int, key: bytes, state: Int8[np.ndarray, " M"]) -> float | None:
+        """The value of a request if everything it needs is in memory."""
+        table: Table | None = self._tables.get((self._number[node], key))
+        if table is None:
+            return None
+        constant, row = self._effects(table, node, state)
+        value = self._values.get((node, key, state.tobytes())) if row is None else table.log_p[row, node]
+        return None if value is None else float(constant + value)
+
+    def _effects(self, table: Table, node: int, state: Int8[np.ndarray, " M"]) -> tuple[float, int | None]:
+        """Evidence of the rows that left the mechanism, and the row of the table for the others if there is one."""
+        constant, row, contexts = 0.0, 0, state.nonzero()[0].tolist()
+        in_table = len(contexts) <= 1
+        for k in contexts:
+            kind = self._kinds[state[k]]
+            if kind == EffectKind.HARD:
+                constant += self.states.hard_log_evidence[k, node]
+            elif kind == EffectKind.SOFT:
+                constant += table.soft[k + 1, node]
+            else:
+                in_table = False
+            row = k + 1
+        return constant, row if in_table else None
+
+    def _evaluate(self, requests: Iterable[Request]) -> list[float]:
+        """Values of requests that share parents and group, computed and kept."""
+        values = []
+        for node, parents, state in requests:
+            table, key = self._table(self._number[node], parents), (node, parents.tobytes(), state.tobytes())
+            constant, row = self._effects(table, node, state)
+            value = self._values.get(key) if row is None else table.log_p[row, node]
+            if value is None:
+                terms = self.factor(self._number[node], parents).altered(node, *self.noise_of(state))
+                value = self._values.put(key, float(self.noise.log_density(terms)))
+            values.append(float(constant + value))
+        return values
+
+    def _table(self, number: int, parents: Bool[np.ndarray, " d"]) -> Table:
+        key = (number, parents.tobytes())
+        table = self._tables.get(key)
+        if table is None:
+            factor = self.factor(number, parents)
+            soft = self._density(factor.alone()) if EffectKind.SOFT in self._kinds else np.empty((0, 0))
+            table = self._tables.put(key, Table(self._density(factor.singles()), soft))
+        return table
+
+    def _density(self, terms: Terms) -> Float[np.ndarray, "K d"]:
+        return self.noise.log_density(Terms(terms.n_rows[:, None], terms.log_det[:, None], terms.quad))
+
+    def one_thread(self) -> AbstractContextManager[Any]:
+        """BLAS on one thread: the parallelism is over parent sets, and results do not depend on the machine's load."""
+        return self._blas.limit(limits=1)
+
+    def _map(self, jobs: list[list[Request]]) -> list[list[float]]:
+        if not jobs:
+            return []
+        with self.one_thread():
+            if len(jobs) == 1:
+                return [self._evaluate(jobs[0])]
+            with ThreadPoolExecutor(min(len(jobs), os.cpu_count() or 1)) as pool:
+                return list(pool.map(self._evaluate, jobs))
+
+
+def _best_scores(evidence: KernelEvidence) -> Float[np.ndarray, " d"]:
+    """Evidence of each node under its best small parent set: none, one, or two or three of its three best single ones.
+
+    A context counts as a hard target where that is likelier, so that rows a mechanism does not explain do not spoil it.
+    """
+    d = evidence.n_variables
+    hard = evidence.states.hard_log_evidence if EffectKind.HARD in evidence.states.kind else None
+
+    def score(table: Table) -> Float[np.ndarray, " d"]:
+        gains = table.log_p[1:] - table.log_p[0]
+        return table.log_p[0] + (0.0 if hard is None else np.maximum(gains + hard, 0).sum(axis=0))
+
+    few = np.concatenate([np.zeros((1, d), bool), np.eye(d, dtype=bool)])
+    scores = np.array([score(table) for table in evidence.tables(few, 0)])
+    best, single = scores[0], scores[1:]
+    np.fill_diagonal(single, -np.inf)
+    best = np.maximum(best, single.max(axis=0))
+    for node in range(d):
+        top = np.argsort(single[:, node])[::-1][: min(3, d - 1)]
+        sets = [subset for size in (2, 3) for subset in combinations(top.tolist(), size)]
+        masks = np.array([np.isin(np.arange(d), subset) for subset in sets], bool).reshape(-1, d)
+        for table in evidence.tables(masks, 0):
+            best[node] = max(best[node], score(table)[node])
+    return best
+
+
+def draw_functions(
+    rng: np.random.Generator,
+    evidence: KernelEvidence,
+    graphs: Int8[np.ndarray, "n d d"],
+    states: Int8[np.ndarray, "n M d"],
+    n_units: int = 100,
+) -> dict[str, np.ndarray]:
+    """Mechanisms from their posterior given graph and states, as weights of random units (see `Units`).
+
+    With features Φ, prior variances V of their weights and D the noise of the rows in units of ρ:
+    w ~ N(V^½ B⁻¹ b, s² ρ V^½ B⁻¹ V^½), B = ρI + V^½ Φ'D⁻¹Φ V^½, b = V^½ Φ'D⁻¹y, s² from its own posterior.
+    `unit_*` [d, R, ..] are the units of each node, alike for nodes with one kernel; `output_weight` [n, d, C] the
+    weights of `Units.features`; `noise_std` [n, d] the noise of the untouched mechanism.
+    """
+    n, d = len(graphs), evidence.n_variables
+    drawn = {kernel: kernel.units(rng, d, n_units) for kernel in dict.fromkeys(g.kernel for g in evidence.groups)}
+    units = [drawn[group.kernel] for group in evidence.groups]
+    draws = {f"unit_{name}": np.array([getattr(u, name) for u in units]) for name in Units._fields}
+    n_features = len(units[0].bias) + 1 + d * units[0].linear
+    draws |= {"output_weight": np.zeros((n, d, n_features)), "noise_std": np.empty((n, d))}
+    with evidence.one_thread():
+        for node in range(d):
+            requests = np.concatenate([graphs[:, :, node], states[:, :, node]], axis=1)
+            different, number = np.unique(requests, axis=0, return_inverse=True)
+            for i, request in enumerate(different):
+                at = np.flatnonzero(number == i)
+                weight, noise_std = _draw_weights(
+                    rng, evidence, units[node], (node, request[:d] == 1, request[d:]), len(at)
+                )
+                draws["output_weight"][at, node], draws["noise_std"][at, node] = weight, noise_std
+    return draws
+
+
+def _draw_weights(
+    rng: np.random.Generator, evidence: KernelEvidence, units: Units, request: Request, size: int
+) -> tuple[Float[np.ndarray, "size C"], Float[np.ndarray, " size"]]:
+    node, parents, state = request
+    kernel, ratio = evidence.groups[node]
+    std = np.sqrt(kernel.unit_variances(units, parents))
+    used = np.flatnonzero(std)
+    x = evidence.rows.x
+    rows = np.column_stack([(units.features(x, parents) * std)[:, used], x[:, node]])
+    rows = whitened(rows, evidence.rows.start, *evidence.noise_of(state))
+    gram = rows.T @ rows
+    root = np.linalg.cholesky(gram[:-1, :-1] + ratio * np.eye(len(used)))
+    projected = solve_triangular(root, gram[:-1, -1], lower=True)
+    quad = np.asarray((gram[-1, -1] - projected @ projected) / ratio)
+    s2 = evidence.noise.draw_scale(rng, Terms(np.asarray(float(len(rows))), np.zeros(()), quad), size)
+    spread = np.sqrt(s2 * ratio) * rng.normal(size=(len(used), size))
+    weight = np.zeros((size, len(std)))
+    weight[:, used] = std[used] * solve_triangular(root, projected[:, None] + spread, lower=True, trans=1).T
+    return weight, np.sqrt(s2 * ratio)
+
+
+def predict(
+    draws: dict[str, np.ndarray], graphs: Int8[np.ndarray, "n d d"], x: Float[np.ndarray, "m d"]
+) -> Float[np.ndarray, "n m d"]:
+    """f_j(x) of every draw, row and node; only the columns of the parents of j matter for f_j."""
+    mean = np.empty((len(graphs), *x.shape))
+    for node in range(x.shape[1]):
+        units = Units(*(draws[f"unit_{name}"][node] for name in Units._fields))
+        different, number = np.unique(graphs[:, :, node], axis=0, return_inverse=True)
+        for i, parents in enumerate(different):
+            at = np.flatnonzero(number == i)
+            mean[at, :, node] = draws["output_weight"][at, node] @ units.features(x, parents == 1).T
+    return mean

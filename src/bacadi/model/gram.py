@@ -1,0 +1,316 @@
+"""Evidence of linear Gaussian mechanisms and of BGe from one Gram matrix per context.
+
+Node j with regressors Z (its parents, and a column of ones where the model has an intercept) and prior precision Λ of
+their coefficients in units of the noise, over n rows:
+
+    B = Z'Z + Λ,   r = y'y - y'Z B⁻¹ Z'y,
+    σ² known:            log p(y | Z) = -n/2 log 2πσ² - r/2σ² - ½ log |B| + ½ log |Λ|,
+    σ² ~ InvGamma(a, b): log p(y | Z) = -n/2 log 2π + a log b - log Γ(a) + log Γ(a + n/2) - (a + n/2) log(b + r/2)
+                                        - ½ log |B| + ½ log |Λ|.
+
+Only sums of products enter, so the cost does not depend on the number of rows. An effect changes what its context adds
+to them: nothing (hard, soft), its Gram matrix less s s' v²/(1 + n v²) with s the column sums (a shift of prior standard
+deviation vσ, integrated out) or its Gram matrix over the ratio of variances (scale).
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int8
+from numba import njit
+from scipy.special import gammaln
+
+from bacadi.data.context import ContextData
+from bacadi.model.collapsed import AbstractEvidence, Drawn, EffectKind, States
+
+HARD, SHIFT, SCALE, SOFT = (int(EffectKind[name]) for name in ("HARD", "SHIFT", "SCALE", "SOFT"))
+LOG_2PI = math.log(2 * math.pi)
+
+
+class Regression(NamedTuple):
+    """Priors of the regression of each node, in the form that compiled code reads; `regression` makes one.
+
+    `precision[j, i]` is Λ for the weight of i in the equation of j, `precision[j, d]` that of its intercept. With
+    `noise_known` σ_j² is `variance[j]`, else InvGamma(`shape[number of parents]`, `scale[j]`).
+    """
+
+    intercept: bool
+    noise_known: bool
+    precision: Float[np.ndarray, "d d+1"]
+    variance: Float[np.ndarray, " d"]
+    shape: Float[np.ndarray, " d+1"]
+    scale: Float[np.ndarray, " d"]
+    half_log_precision: Float[np.ndarray, "d d+1"]
+    log_normaliser: Float[np.ndarray, "d d+1"]
+
+
+class GramTables(NamedTuple):
+    """Everything a local score depends on; the last column of `gram` belongs to the column of ones."""
+
+    gram: Float[np.ndarray, "K d+1 d+1"]
+    total: Float[np.ndarray, "d+1 d+1"]
+    rows: Float[np.ndarray, " K"]
+    prior: Regression
+    kind: Int8[np.ndarray, " T"]
+    value: Float[np.ndarray, " T"]
+    hard_log_evidence: Float[np.ndarray, "M d"]
+
+
+def regression(
+    intercept: bool,
+    precision: Float[np.ndarray, "d d+1"],
+    variance: Float[np.ndarray, " d"] | None,
+    shape: Float[np.ndarray, " d+1"],
+    scale: Float[np.ndarray, " d"],
+) -> Regression:
+    """The priors with the logarithms that every score needs; `variance` is None where the noise is inferred."""
+    log_normaliser = shape[None, :] * np.log(scale)[:, None] - gammaln(shape)[None, :]
+    known = np.ones(len(scale)) if variance is None else variance
+    half_log = 0.5 * np.log(precision)
+    return Regression(intercept, variance is not None, precision, known, shape, scale, half_log, log_normaliser)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def regression_log_evidence(prior, matrix, n_rows, node, n_parents):  # type: ignore[no-untyped-def]
+    """log p(y | Z) from the Gram matrix of (Z, y), Λ added already; `matrix` is overwritten by its Cholesky factor."""
+    size = matrix.shape[0]
+    log_det, product = 0.0, 1.0
+    for a in range(size):
+        for b in range(a):
+            value = matrix[a, b]
+            for c in range(b):
+                value -= matrix[a, c] * matrix[b, c]
+            matrix[a, b] = value / matrix[b, b]
+        value = matrix[a, a]
+        for c in range(a):
+            value -= matrix[a, c] * matrix[a, c]
+        if a < size - 1:
+            matrix[a, a] = math.sqrt(value)
+            product *= value
+            if product > 1e150 or product < 1e-150:  # one logarithm serves most determinants
+                log_det, product = log_det + math.log(product), 1.0
+        else:
+            residual = max(value, 0.0)
+    log_det += math.log(product)
+    if prior.noise_known:
+        variance = prior.variance[node]
+        return -0.5 * (n_rows * (LOG_2PI + math.log(variance)) + residual / variance + log_det)
+    shape = prior.shape[n_parents] + 0.5 * n_rows
+    log_p = prior.log_normaliser[node, n_parents] + math.lgamma(shape)
+    return log_p - shape * math.log(prior.scale[node] + 0.5 * residual) - 0.5 * (n_rows * LOG_2PI + log_det)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def columns_of(tables, node, parents, n_parents):  # type: ignore[no-untyped-def]
+    """Columns of the Gram matrix that the regression needs, the response last, and ½ log |Λ|."""
+    last = tables.gram.shape[1] - 1
+    size = n_parents + (2 if tables.prior.intercept else 1)
+    columns = np.empty(size, np.int64)
+    half_log = 0.0
+    for a in range(n_parents):
+        columns[a] = parents[a]
+        half_log += tables.prior.half_log_precision[node, parents[a]]
+    if tables.prior.intercept:
+        columns[n_parents] = last
+        half_log += tables.prior.half_log_precision[node, last]
+    columns[size - 1] = node
+    return columns, half_log
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def add_precision(tables, matrix, columns, node):  # type: ignore[no-untyped-def]
+    for a in range(len(columns) - 1):
+        matrix[a, a] += tables.prior.precision[node, columns[a]]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def pooled(tables, node, columns, state, matrix):  # type: ignore[no-untyped-def]
+    """Gram matrix of the rows that the mechanism of `node` explains, their number and the constants of the effects."""
+    last, size = tables.gram.shape[1] - 1, len(columns)
+    for a in range(size):
+        for b in range(a + 1):
+            matrix[a, b] = tables.total[columns[a], columns[b]]
+    n_rows, constant = tables.rows.sum(), 0.0
+    for k in range(len(state)):
+        s = state[k]
+        if s == 0:
+            continue
+        gram, n, kind, value = tables.gram[k + 1], tables.rows[k + 1], tables.kind[s], tables.value[s]
+        if kind == SHIFT:
+            weight, deflate = 0.0, value * value / (1 + n * value * value)
+            constant -= 0.5 * math.log(1 + n * value * value)
+        elif kind == SCALE:
+            weight, deflate = 1.0 - 1.0 / value, 0.0
+            constant -= 0.5 * n * math.log(value)
+        else:
+            weight, deflate = 1.0, 0.0
+            n_rows -= n
+            if kind == HARD:
+                constant += tables.hard_log_evidence[k, node]
+        for a in range(size):
+            ga = deflate * gram[columns[a], last]
+            for b in range(a + 1):
+                matrix[a, b] -= weight * gram[columns[a], columns[b]] + ga * gram[columns[b], last]
+    return n_rows, constant
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def local_score(tables, node, parents, n_parents, state):  # type: ignore[no-untyped-def]
+    """log p(x_:j | parents, states) of one node; the compiled form of `GramEvidence.log_evidence`."""
+    columns, half_log = columns_of(tables, node, parents, n_parents)
+    matrix = np.empty((len(columns), len(columns)))
+    n_rows, score = pooled(tables, node, columns, state, matrix)
+    add_precision(tables, matrix, columns, node)
+    score += half_log + regression_log_evidence(tables.prior, matrix, n_rows, node, n_parents)
+    for k in range(len(state)):
+        if tables.kind[state[k]] == SOFT:
+            gram = tables.gram[k + 1]
+            for a in range(len(columns)):
+                for b in range(a + 1):
+                    matrix[a, b] = gram[columns[a], columns[b]]
+            add_precision(tables, matrix, columns, node)
+            score += half_log + regression_log_evidence(tables.prior, matrix, tables.rows[k + 1], node, n_parents)
+    return score
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def local_scores(tables, nodes, parents, states):  # type: ignore[no-untyped-def]
+    """`local_score` of many requests, parents as masks."""
+    scores = np.empty(len(nodes))
+    for b in range(len(nodes)):
+        chosen = np.flatnonzero(parents[b])
+        scores[b] = local_score(tables, nodes[b], chosen, len(chosen), states[b])
+    return scores
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def draw_regression(rng, prior, matrix, n_rows, node, n_parents):  # type: ignore[no-untyped-def]
+    """σ and coefficients from their posterior, given the Gram matrix of (Z, y) with Λ added."""
+    size = matrix.shape[0] - 1
+    for a in range(size):
+        for b in range(a):
+            matrix[b, a] = matrix[a, b]
+    factor = np.linalg.cholesky(np.ascontiguousarray(matrix[:size, :size])) if size > 0 else np.empty((0, 0))
+    product = matrix[size, :size].copy()
+    half = np.linalg.solve(factor, product) if size > 0 else product
+    if prior.noise_known:
+        std = math.sqrt(prior.variance[node])
+    else:
+        residual = max(matrix[size, size] - (half * half).sum(), 0.0)
+        shape = prior.shape[n_parents] + 0.5 * n_rows
+        std = math.sqrt((prior.scale[node] + 0.5 * residual) / rng.standard_gamma(shape))
+    for a in range(size):
+        half[a] += std * rng.standard_normal()
+    return std, np.linalg.solve(factor.T.copy(), half) if size > 0 else half
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def draw_shift(rng, tables, columns, coefficients, k, state, std):  # type: ignore[no-untyped-def]
+    """The constant that a shift effect adds, from its posterior given the mechanism."""
+    gram, last = tables.gram[k + 1], tables.gram.shape[1] - 1
+    residual = gram[columns[-1], last]
+    for a in range(len(coefficients)):
+        residual -= coefficients[a] * gram[columns[a], last]
+    precision = tables.rows[k + 1] + 1 / tables.value[state] ** 2
+    return residual / precision + std / math.sqrt(precision) * rng.standard_normal()
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def draw_mechanisms(rng, tables, graphs, states):  # type: ignore[no-untyped-def]
+    """Weights, intercepts and noise of all nodes for every draw, float32."""
+    n, d = graphs.shape[0], graphs.shape[1]
+    weight = np.zeros((n, d, d), np.float32)
+    intercept, noise_std = np.zeros((n, d), np.float32), np.zeros((n, d), np.float32)
+    shift = np.zeros((n, states.shape[1], d), np.float32)
+    for at in range(n):
+        for node in range(d):
+            parents = np.flatnonzero(graphs[at, :, node])
+            columns, _ = columns_of(tables, node, parents, len(parents))
+            matrix = np.empty((len(columns), len(columns)))
+            n_rows, _ = pooled(tables, node, columns, states[at, :, node].copy(), matrix)
+            add_precision(tables, matrix, columns, node)
+            std, coefficients = draw_regression(rng, tables.prior, matrix, n_rows, node, len(parents))
+            noise_std[at, node] = std
+            for a in range(len(parents)):
+                weight[at, parents[a], node] = coefficients[a]
+            if tables.prior.intercept:
+                intercept[at, node] = coefficients[len(parents)]
+            for k in range(states.shape[1]):
+                if tables.kind[states[at, k, node]] == SHIFT:
+                    shift[at, k, node] = draw_shift(rng, tables, columns, coefficients, k, states[at, k, node], std)
+    return weight, intercept, noise_std, shift
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def draw_soft(rng, tables, graphs, states):  # type: ignore[no-untyped-def]
+    """Weights, intercepts and noise of the mechanisms that soft effects put in place of the usual ones."""
+    n, d, m = graphs.shape[0], graphs.shape[1], states.shape[1]
+    weight = np.zeros((n, m, d, d), np.float32)
+    intercept, noise_std = np.zeros((n, m, d), np.float32), np.zeros((n, m, d), np.float32)
+    for at in range(n):
+        for node in range(d):
+            parents = np.flatnonzero(graphs[at, :, node])
+            columns, _ = columns_of(tables, node, parents, len(parents))
+            for k in range(m):
+                if tables.kind[states[at, k, node]] != SOFT:
+                    continue
+                matrix = np.empty((len(columns), len(columns)))
+                for a in range(len(columns)):
+                    for b in range(a + 1):
+                        matrix[a, b] = tables.gram[k + 1, columns[a], columns[b]]
+                add_precision(tables, matrix, columns, node)
+                std, coefficients = draw_regression(rng, tables.prior, matrix, tables.rows[k + 1], node, len(parents))
+                noise_std[at, k, node] = std
+                for a in range(len(parents)):
+                    weight[at, k, parents[a], node] = coefficients[a]
+                if tables.prior.intercept:
+                    intercept[at, k, node] = coefficients[len(parents)]
+    return weight, intercept, noise_std
+
+
+class GramEvidence(AbstractEvidence):
+    """Linear Gaussian evidence with known or inferred noise, or BGe; see the module for the formulas."""
+
+    def __init__(self, data: ContextData, states: States, prior: Regression) -> None:
+        self.n_variables, self.n_contexts, self.states = data.n_variables, data.n_contexts, states
+        design = np.column_stack([data.x, np.ones(data.n_rows)])
+        blocks = [design[data.context == k] for k in range(data.n_contexts + 1)]
+        gram = np.stack([block.T @ block for block in blocks])
+        self.tables = GramTables(
+            gram,
+            gram.sum(axis=0),
+            data.counts.astype(float),
+            prior,
+            np.asarray(states.kind, np.int8),
+            np.asarray(states.value, float),
+            np.asarray(states.hard_log_evidence, float).reshape(data.n_contexts, data.n_variables),
+        )
+
+    def log_evidence(self, node: int, parents: Bool[np.ndarray, " d"], state: Int8[np.ndarray, " M"]) -> float:
+        chosen = np.flatnonzero(parents)
+        return float(local_score(self.tables, node, chosen, len(chosen), np.asarray(state, np.int8)))
+
+    def log_evidences(
+        self, nodes: np.ndarray, parents: Bool[np.ndarray, "B d"], states: Int8[np.ndarray, "B M"]
+    ) -> Float[np.ndarray, " B"]:
+        return local_scores(self.tables, np.asarray(nodes, np.int64), parents, states)
+
+    def draw_parameters(
+        self, rng: np.random.Generator, graphs: Int8[np.ndarray, "n d d"], states: Int8[np.ndarray, "n M d"]
+    ) -> dict[str, Drawn]:
+        weight, intercept, noise_std, shift = draw_mechanisms(rng, self.tables, graphs, states)
+        drawn = {"weight": Drawn(weight, ("source", "target")), "noise_std": Drawn(noise_std, ("variable",))}
+        if self.tables.prior.intercept:
+            drawn["intercept"] = Drawn(intercept, ("variable",))
+        if SHIFT in self.states.kind:
+            drawn["effect_shift"] = Drawn(shift, ("context", "variable"))
+        if SCALE in self.states.kind:
+            ratio = np.where(self.states.kind == SCALE, self.states.value, 1.0)[states]
+            drawn["effect_noise_ratio"] = Drawn(ratio.astype(np.float32), ("context", "variable"))
+        if SOFT in self.states.kind:
+            weight, intercept, noise_std = draw_soft(rng, self.tables, graphs, states)
+            drawn["effect_weight"] = Drawn(weight, ("context", "source", "target"))
+            drawn["effect_intercept"] = Drawn(intercept, ("context", "variable"))
+            drawn["effect_own_noise_std"] = Drawn(noise_std, ("context", "variable"))
+        return drawn

@@ -1,0 +1,297 @@
+"""What is known beforehand of edges and targets, and the prior of graph and states that follows from it.
+
+All knowledge is log odds that are added to those of the prior: 0 has no opinion, -∞ forbids, +∞ requires. Adding is
+commutative, so the order in which knowledge is given does not matter. What contradicts itself is refused at once.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from bacadi.data.words import counted, quoted
+from bacadi.errors import ConfigError
+from bacadi.graph.acyclicity import find_cycle
+from bacadi.model.collapsed import States, StructurePrior
+
+if TYPE_CHECKING:
+    from bacadi.model.priors import AbstractGraphPrior, TargetPrior
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Names for messages; without them variables and contexts go by their index.
+
+    >>> Labels(("a", "b")).edge(0, 1), Labels().context(2)
+    ("'a' → 'b'", 'the context of index 2')
+    """
+
+    variables: tuple[str, ...] = ()
+    contexts: tuple[str, ...] = ()
+
+    def variable(self, i: int) -> str:
+        return quoted(self.variables[i]) if self.variables else f"variable {i}"
+
+    def context(self, k: int) -> str:
+        return f"context {quoted(self.contexts[k])}" if self.contexts else f"the context of index {k}"
+
+    def edge(self, i: int, j: int) -> str:
+        return f"{self.variable(i)} → {self.variable(j)}"
+
+
+UNNAMED = Labels()
+
+
+@dataclass(frozen=True, eq=False)
+class Knowledge:
+    """Constraints and soft opinions on graph and targets; row k is the context named `ContextData.contexts[k]`.
+
+    `edge_log_odds[i, j]` speaks of i → j and `target_log_odds[k, j]` of j as a target in context k: 0 no opinion,
+    -∞ never, +∞ always, finite values are added to the log odds of the prior. `max_parents` limits the parents of a
+    node. `target_count_log[k, n]` is log p(n targets in context k); None leaves the number to the log odds.
+
+    >>> known = Knowledge.none(3, 1).require(0, 1).tiers(np.array([0, 0, 1])).limit_parents(2)
+    >>> known.edge_log_odds.tolist()
+    [[0.0, inf, 0.0], [0.0, 0.0, 0.0], [-inf, -inf, 0.0]]
+    """
+
+    edge_log_odds: Float[np.ndarray, "d d"]
+    max_parents: int | None
+    target_log_odds: Float[np.ndarray, "M d"]
+    target_count_log: Float[np.ndarray, "M d+1"] | None
+    labels: Labels = UNNAMED
+
+    def __post_init__(self) -> None:
+        _refuse_no_numbers(self)
+        _refuse_impossible_graphs(self)
+        _refuse_impossible_counts(self)
+
+    @classmethod
+    def none(cls, n_variables: int, n_contexts: int, labels: Labels = UNNAMED) -> "Knowledge":
+        """No opinion on anything."""
+        return cls(np.zeros((n_variables, n_variables)), None, np.zeros((n_contexts, n_variables)), None, labels)
+
+    @property
+    def n_variables(self) -> int:
+        return self.target_log_odds.shape[1]
+
+    @property
+    def n_contexts(self) -> int:
+        return self.target_log_odds.shape[0]
+
+    def forbid(self, i: int, j: int) -> "Knowledge":
+        """No edge i → j."""
+        return self.with_edges(self._single_edge(i, j, -np.inf))
+
+    def require(self, i: int, j: int) -> "Knowledge":
+        """Always the edge i → j."""
+        return self.with_edges(self._single_edge(i, j, np.inf))
+
+    def tiers(self, tier_of: Int[np.ndarray, " d"]) -> "Knowledge":
+        """No edge from a later tier into an earlier one; a variable of tier -1 stands outside the order."""
+        if (tier_of < -1).any():
+            raise ConfigError(f"A tier is {tier_of.min()}; number tiers from 0 on and write -1 for no tier.")
+        backward = (tier_of[:, None] > tier_of[None, :]) & (tier_of[None, :] >= 0)
+        return self.with_edges(np.where(backward, -np.inf, 0.0))
+
+    def with_edges(self, log_odds: Float[np.ndarray, "d d"]) -> "Knowledge":
+        """Add log odds of edges."""
+
+        def clash(i: int, j: int) -> str:
+            edge = f"The edge {self.labels.edge(i, j)}"
+            return f"{edge} is both required and forbidden (by name or by the tiers); drop one of the two."
+
+        return replace(self, edge_log_odds=_added(self.edge_log_odds, log_odds, clash))
+
+    def limit_parents(self, n: int) -> "Knowledge":
+        """At most n parents a node; the strictest limit holds."""
+        return replace(self, max_parents=n if self.max_parents is None else min(n, self.max_parents))
+
+    def known_targets(self, known: Float[np.ndarray, "M d"] | None) -> "Knowledge":
+        """1 is a target, 0 is none, NaN is unknown, as everywhere; None knows nothing."""
+        if known is None:
+            return self
+        if not np.isin(known[~np.isnan(known)], (0, 1)).all():
+            raise ConfigError("Known targets hold a number other than 0 and 1; write NaN where nothing is known.")
+        return self.with_targets(np.where(np.isnan(known), 0.0, np.where(known == 1, np.inf, -np.inf)))
+
+    def candidates(self, k: int, variables: Iterable[int]) -> "Knowledge":
+        """In context k nothing but these variables may be a target."""
+        log_odds = np.zeros_like(self.target_log_odds)
+        log_odds[self._context(k)] = -np.inf
+        log_odds[k, [self._variable(j) for j in variables]] = 0.0
+        return self.with_targets(log_odds)
+
+    def with_targets(self, log_odds: Float[np.ndarray, "M d"]) -> "Knowledge":
+        """Add log odds of targets."""
+
+        def clash(k: int, j: int) -> str:
+            place = f"{self.labels.variable(j)} is a known target in {self.labels.context(k)}"
+            return f"The knowledge says that {place} and that it cannot be one; drop one of the two."
+
+        return replace(self, target_log_odds=_added(self.target_log_odds, log_odds, clash))
+
+    def count_targets(self, k: int | None, log_probs: Float[np.ndarray, " n"]) -> "Knowledge":
+        """Context k (None: every context) has 0, 1, 2, … targets with these log probabilities, more with none."""
+        possible = self.n_variables + 1
+        if not np.isneginf(log_probs[possible:]).all():
+            raise ConfigError(
+                f"The prior of the number of targets goes beyond the {counted(self.n_variables, 'variable')} that "
+                "there are; shorten it."
+            )
+        given = np.full(possible, -np.inf)
+        given[: len(log_probs)] = log_probs[:possible]
+        before = self.target_count_log
+        counts = np.zeros((self.n_contexts, possible)) if before is None else before.copy()
+        counts[slice(None) if k is None else self._context(k)] += given
+        return replace(self, target_count_log=counts)
+
+    def combined(self, other: "Knowledge") -> "Knowledge":
+        """Both together."""
+        both = self.with_edges(other.edge_log_odds).with_targets(other.target_log_odds)
+        if other.target_count_log is not None:
+            for k, log_probs in enumerate(other.target_count_log):
+                both = both.count_targets(k, log_probs)
+        return both if other.max_parents is None else both.limit_parents(other.max_parents)
+
+    def _single_edge(self, i: int, j: int, value: float) -> Float[np.ndarray, "d d"]:
+        log_odds = np.zeros_like(self.edge_log_odds)
+        log_odds[self._variable(i), self._variable(j)] = value
+        return log_odds
+
+    def _variable(self, i: int) -> int:
+        return _index(i, self.n_variables, "variable")
+
+    def _context(self, k: int) -> int:
+        return _index(k, self.n_contexts, "context")
+
+
+def structure_prior(
+    graph_prior: "AbstractGraphPrior",
+    target_prior: "TargetPrior",
+    states: States,
+    knowledge: Knowledge | None = None,
+    max_parents: int | None = None,
+) -> StructurePrior:
+    """The prior of graph and states: log odds of the priors plus those of the knowledge.
+
+    `max_parents` is a limit for the sake of speed where the knowledge names none: it gives way to required edges, and
+    None is no limit. A prior p(n) of the number of targets holds exactly whatever the log odds of single targets are:
+    p(S_k) = p(n) Π odds / e_n(odds), with e_n the sum of Π odds over all sets of n targets that are possible.
+    """
+    m, d = states.hard_log_evidence.shape
+    known = Knowledge.none(d, m) if knowledge is None else knowledge
+    if (known.n_contexts, known.n_variables) != (m, d):
+        raise ConfigError(
+            f"The knowledge is of {counted(known.n_contexts, 'context')} and {counted(known.n_variables, 'variable')} "
+            f"and the data have {m} and {d}; make it for these data."
+        )
+    edges = graph_prior.edge_log_odds(d) + known.edge_log_odds
+    np.fill_diagonal(edges, -np.inf)
+    odds = target_prior.log_odds(d) + known.target_log_odds
+    return StructurePrior(
+        edge_log_odds=edges,
+        out_degree_log=graph_prior.out_degree_log(d),
+        max_parents=_parent_limit(known, max_parents),
+        state_log_prior=_state_log_prior(odds, states, known.labels),
+        target_count_log=_count_log(odds, known.target_count_log),
+    )
+
+
+def _parent_limit(known: Knowledge, default: int | None) -> int:
+    limit = known.n_variables - 1
+    if known.max_parents is not None:
+        return min(known.max_parents, limit)
+    required = int(np.isposinf(known.edge_log_odds).sum(axis=0).max())
+    return limit if default is None else min(max(default, required), limit)
+
+
+def _state_log_prior(odds: Float[np.ndarray, "M d"], states: States, labels: Labels) -> Float[np.ndarray, "M d T"]:
+    """0 for state 0 and log odds + log share for the others; a known target (odds of +∞) has no state 0."""
+    known = np.isposinf(odds)
+    if states.n_states == 1 and known.any():
+        k, j = np.argwhere(known)[0].tolist()
+        raise ConfigError(
+            f"In {labels.context(k)} {labels.variable(j)} is a known target and the model has no effect that could act "
+            "on it; choose an effect or drop the target."
+        )
+    log_prior = np.where(known, 0.0, odds)[:, :, None] + states.log_share
+    log_prior[:, :, 0] = np.where(known, -np.inf, 0.0)
+    return log_prior
+
+
+def _count_log(
+    odds: Float[np.ndarray, "M d"], log_probs: Float[np.ndarray, "M d+1"] | None
+) -> Float[np.ndarray, "M d+1"]:
+    """log p(n) - log e_n(odds), which is -∞ where no set of n targets is possible."""
+    m, d = odds.shape
+    if log_probs is None:
+        return np.zeros((m, d + 1))
+    log_sets = _log_sets(odds)
+    return np.subtract(log_probs, log_sets, out=np.full((m, d + 1), -np.inf), where=~np.isneginf(log_sets))
+
+
+def _log_sets(odds: Float[np.ndarray, "M d"]) -> Float[np.ndarray, "M d+1"]:
+    """log e_n(odds), one variable after the other: e_n(with j) = e_n(without j) + odds_j e_{n-1}(without j)."""
+    m, d = odds.shape
+    total = np.full((m, d + 1), -np.inf)
+    total[:, 0] = 0.0
+    for column in odds.T[:, :, None]:
+        one_more = np.concatenate([np.full((m, 1), -np.inf), total[:, :-1]], axis=1)
+        known = np.isposinf(column)
+        total = np.where(known, one_more, np.logaddexp(total, one_more + np.where(known, 0.0, column)))
+    return total
+
+
+def _added(one: np.ndarray, other: np.ndarray, clash: Callable[[int, int], str]) -> np.ndarray:
+    """The sum of log odds; what one requires and the other forbids is refused with the sentence of the first cell."""
+    against = np.isinf(one) & np.isinf(other) & (one != other)
+    if against.any():
+        raise ConfigError(clash(*np.argwhere(against)[0].tolist()))
+    return one + other
+
+
+def _index(index: int, size: int, noun: str) -> int:
+    if not 0 <= index < size:
+        raise ConfigError(f"There is no {noun} of index {index}; the {counted(size, noun)} are counted from 0.")
+    return index
+
+
+def _refuse_no_numbers(known: Knowledge) -> None:
+    for what, log_odds in (("edges", known.edge_log_odds), ("targets", known.target_log_odds)):
+        for cell in np.argwhere(np.isnan(log_odds)).tolist():
+            raise ConfigError(f"The log odds of {what} are NaN at {cell}; give 0 where there is no opinion.")
+    counts = known.target_count_log
+    if counts is not None and (np.isnan(counts) | np.isposinf(counts)).any():
+        raise ConfigError("The log prior of the number of targets holds NaN or +∞; give logarithms of probabilities.")
+
+
+def _refuse_impossible_graphs(known: Knowledge) -> None:
+    required = np.isposinf(known.edge_log_odds)
+    if (cycle := find_cycle(required)) is not None:
+        path = " → ".join(known.labels.variable(i) for i in (*cycle, cycle[0]))
+        raise ConfigError(f"The required edges form the cycle {path}; drop one of them.")
+    limit, parents = known.max_parents, required.sum(axis=0)
+    if limit is not None and limit < 0:
+        raise ConfigError(f"The limit of parents is {limit}; give a whole number from 0 on.")
+    if limit is not None and parents.max() > limit:
+        node = known.labels.variable(int(parents.argmax()))
+        raise ConfigError(
+            f"The required edges give {node} {counted(int(parents.max()), 'parent')} and at most {limit} may be; "
+            "raise the limit of parents or drop a required edge."
+        )
+
+
+def _refuse_impossible_counts(known: Knowledge) -> None:
+    if known.target_count_log is None:
+        return
+    sure = np.isposinf(known.target_log_odds).sum(axis=1)
+    open_ = (~np.isneginf(known.target_log_odds)).sum(axis=1)
+    for k, log_probs in enumerate(known.target_count_log):
+        if np.isneginf(log_probs[sure[k] : open_[k] + 1]).all():
+            raise ConfigError(
+                f"In {known.labels.context(k)} {counted(int(sure[k]), 'target')} at least and {int(open_[k])} at most "
+                "are possible and the prior of the number of targets allows no such number; make them agree."
+            )

@@ -1,0 +1,146 @@
+"""What holds for every baseline alone and bootstrapped: shapes, determinism, known targets, odd data, named errors."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from bacadi.baselines import JCIPC, AbstractBaseline, Bootstrap
+from bacadi.baselines.ut_igsp import UTIGSP
+from bacadi.data.context import ContextData
+from bacadi.errors import BacadiError, ConfigError, DataError
+from bacadi.graph import consistent_union, is_acyclic
+from bacadi.metrics.evaluate import evaluate
+from bacadi.posterior.posterior import Posterior
+from bacadi.simulate import SyntheticSpec, simulate
+from bacadi.simulate.families import ErdosRenyi
+
+BASELINES = [
+    pytest.param(JCIPC(alpha=0.05), id="jci-pc"),
+    pytest.param(UTIGSP(n_starts=5), id="ut-igsp"),
+]
+TASK = simulate(SyntheticSpec(n_variables=4, graph=ErdosRenyi(1)), seed=1)
+
+
+def odd_data(change=None, counts=(40, 10, 10), d=4):
+    rng = np.random.default_rng(0)
+    context = np.repeat(np.arange(len(counts)), counts)
+    x = rng.normal(size=(len(context), d))
+    x[:, 1] += x[:, 0]
+    for k in range(1, len(counts)):
+        x[context == k, (k - 1) % d] += 6
+    if change is not None:
+        change(x, context)
+    contexts = tuple(f"k{k}" for k in range(1, len(counts)))
+    return ContextData(x, context, tuple(f"x{j}" for j in range(d)), contexts, "obs")
+
+
+def constant_column(x, context):
+    x[:, 2] = 3.0
+
+
+def constant_in_a_context(x, context):
+    x[context == 1, 0] = 0.0
+
+
+def duplicated_rows(x, context):
+    for k in np.unique(context):
+        x[context == k] = x[context == k][0]
+    x[: len(x) // 2] += np.random.default_rng(1).normal(size=(len(x) // 2, x.shape[1]))
+
+
+ODD = {
+    "constant column": odd_data(constant_column),
+    "constant in a context": odd_data(constant_in_a_context),
+    "duplicated rows": odd_data(duplicated_rows),
+    "one row in a context": odd_data(counts=(40, 1, 1)),
+    "more variables than rows in a context": odd_data(counts=(30, 3, 3), d=8),
+    "more variables than rows": odd_data(counts=(5, 1, 1), d=9),
+    "no context but the observational one": odd_data(counts=(30,)),
+    "two variables": odd_data(counts=(20, 10), d=2),
+}
+
+
+@pytest.mark.parametrize("baseline", BASELINES)
+def test_an_estimate_is_a_class_of_dags_and_targets(baseline: AbstractBaseline):
+    found = baseline.estimate(np.random.default_rng(0), TASK.data, None)
+    assert found.graph.shape == (4, 4) and found.graph.dtype == np.int8
+    assert found.targets.shape == TASK.targets.shape and found.targets.dtype == np.int8
+    assert set(np.unique(found.graph)) <= {0, 1} and set(np.unique(found.targets)) <= {0, 1}
+    assert not found.graph.diagonal().any()
+    np.testing.assert_array_equal(consistent_union(found.graph), found.graph)
+
+
+@pytest.mark.parametrize("baseline", BASELINES)
+def test_equal_arguments_give_equal_estimates_and_leave_the_data_alone(baseline: AbstractBaseline):
+    before = TASK.data.x.copy()
+    one, two = (baseline.estimate(np.random.default_rng(3), TASK.data, None) for _ in range(2))
+    np.testing.assert_array_equal(one.graph, two.graph)
+    np.testing.assert_array_equal(one.targets, two.targets)
+    np.testing.assert_array_equal(TASK.data.x, before)
+
+
+@pytest.mark.parametrize("baseline", BASELINES)
+def test_known_targets_hold_in_every_draw(baseline: AbstractBaseline):
+    known = np.full(TASK.targets.shape, np.nan)
+    known[0], known[1, 3] = [0, 1, 0, 0], 1
+    posterior = Bootstrap(baseline, n_samples=3).fit(TASK.data, known_targets=known, jobs=1)
+    assert (posterior.intervention_target[..., 0, :] == [0, 1, 0, 0]).all()
+    assert (posterior.intervention_target[..., 1, 3] == 1).all()
+
+
+@pytest.mark.parametrize("baseline", BASELINES)
+def test_a_bootstrap_is_a_posterior_like_any_other(baseline: AbstractBaseline, tmp_path):
+    posterior = Bootstrap(baseline, n_samples=3).fit(TASK.data, seed=2, jobs=1)
+    again = Bootstrap(baseline, n_samples=3).fit(TASK.data, seed=2, jobs=1)
+    np.testing.assert_array_equal(posterior.log_weight, again.log_weight)
+    np.testing.assert_array_equal(posterior.graph, again.graph)
+    assert is_acyclic(posterior.graph).all() and np.isclose(posterior.weights.sum(), 1)
+    values = evaluate(posterior, TASK)
+    assert np.isfinite(values["interventional_nll"]) and 0 <= values["target_average_precision"] <= 1
+    posterior.save(tmp_path / "posterior.nc")
+    stored = Posterior.load(tmp_path / "posterior.nc")
+    np.testing.assert_array_equal(stored.edge_probabilities(), posterior.edge_probabilities())
+    assert stored.attrs["configuration"]["method"]["baseline"]["class"] == type(baseline).__name__
+    assert len(posterior.describe()) > 0 and len(posterior.effects()) > 0
+
+
+@pytest.mark.parametrize("baseline", BASELINES)
+@pytest.mark.parametrize("name", ODD)
+def test_odd_data_give_an_answer_or_one_sentence(baseline: AbstractBaseline, name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            posterior = Bootstrap(baseline, n_samples=3).fit(ODD[name], jobs=1)
+        except BacadiError as error:
+            assert "'x" in str(error) or "'k" in str(error)
+        else:
+            assert np.isfinite(posterior.edge_probabilities()).all()
+
+
+@pytest.mark.parametrize("baseline", BASELINES)
+def test_what_cannot_be_used_is_named(baseline: AbstractBaseline):
+    data, rng = odd_data(), np.random.default_rng(0)
+    empty = ContextData(
+        data.x[data.context != 2], data.context[data.context != 2], data.variables, data.contexts, "obs"
+    )
+    with pytest.raises(DataError, match="'k2' has no row"):
+        baseline.estimate(rng, empty, None)
+    x = data.x.copy()
+    x[7, 1] = np.nan
+    with pytest.raises(DataError, match="Row 8 of column 'x1'"):
+        baseline.estimate(rng, ContextData(x, data.context, data.variables, data.contexts, "obs"), None)
+    with pytest.raises(DataError, match="no rows"):
+        baseline.estimate(rng, ContextData(x[:0], data.context[:0], data.variables, (), "obs"), None)
+    with pytest.raises(ConfigError, match="shape"):
+        baseline.estimate(rng, data, np.zeros((1, 1)))
+    with pytest.raises(ConfigError, match="neither 1, 0 nor NaN"):
+        baseline.estimate(rng, data, np.full((2, 4), 0.5))
+
+
+@pytest.mark.parametrize("baseline", BASELINES)
+def test_the_relaxed_baseline_has_half_the_level(baseline: AbstractBaseline):
+    relaxed = baseline.relaxed()
+    assert type(relaxed) is type(baseline)
+    if hasattr(baseline, "alpha"):
+        assert relaxed.alpha == baseline.alpha / 2
