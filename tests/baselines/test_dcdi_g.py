@@ -1,5 +1,7 @@
 """DCDI-G: its score against NumPy, its constraint against SciPy, and tasks whose answer is obvious."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,8 +19,10 @@ from bacadi.data.context import ContextData
 from bacadi.errors import ConfigError, DataError
 from bacadi.graph import is_acyclic
 
-# Ten times the learning rate of the default: small problems need no more than a few thousand iterations.
-QUICK = DCDIG(learning_rate=1e-2, window=20, max_iterations=4000, tolerance=1e-4)
+# Chosen on this task so that ten thousand iterations do: the tests below show that masks and directions are wired
+# rightly, not how accurate DCDI-G is. A later start of the constraint (the default) costs three times as many.
+QUICK = DCDIG(learning_rate=2e-3, tolerance=1e-2, first_weight=1e-2, max_iterations=12_000, refit_iterations=4000)
+BRIEF = DCDIG(window=10, max_iterations=100, refit_iterations=100)
 GRAPH, TARGETS = np.array([[0, 1, 0], [0, 0, 0], [0, 1, 0]]), np.array([[0, 1, 0], [1, 0, 0]])
 
 
@@ -34,8 +38,11 @@ def chain_data(seed: int = 0, counts: tuple[int, ...] = (150, 50, 50), unit: flo
 
 
 @pytest.fixture(scope="module")
-def found() -> NetworkEstimate:
-    return QUICK.estimate(np.random.default_rng(0), chain_data(), None)
+def found() -> list[Estimate]:
+    """In one program: a task, another one with the variables in reverse order, the first in smaller units."""
+    reverse = chain_data(1)
+    reverse = ContextData(reverse.x[:, ::-1].copy(), reverse.context, ("c", "b", "a"), reverse.contexts, "obs")
+    return QUICK.estimate_many(np.random.default_rng(0), [chain_data(), reverse, chain_data(unit=10.0)], None)
 
 
 def test_the_constraint_is_the_trace_of_the_exponential_with_its_gradient():
@@ -91,11 +98,13 @@ def test_the_likelihood_takes_the_effect_where_the_mask_is_one(perfect: bool, ro
     np.testing.assert_allclose(value, -total / 6, rtol=1e-5)
 
 
-def test_an_obvious_task_is_solved_with_the_target_mask_the_right_way_round(found: NetworkEstimate):
-    np.testing.assert_array_equal(found.graph, GRAPH)
-    np.testing.assert_array_equal(found.targets, TARGETS)
-    assert found.graph.dtype == found.targets.dtype == np.int8
-    assert found.converged and 0 < found.iterations < QUICK.max_iterations
+def test_obvious_tasks_are_solved_with_the_target_mask_the_right_way_round(found: list[Estimate]):
+    np.testing.assert_array_equal([one.graph for one in found], [GRAPH, GRAPH[::-1, ::-1], GRAPH])
+    np.testing.assert_array_equal([one.targets for one in found], [TARGETS, TARGETS[:, ::-1], TARGETS])
+    for one in found:
+        assert isinstance(one, NetworkEstimate) and one.graph.dtype == one.targets.dtype == np.int8
+        assert one.converged and 0 < one.iterations < QUICK.max_iterations
+    assert QUICK.batched and QUICK.estimate_many(np.random.default_rng(0), [], None) == []
 
 
 def test_imperfect_interventions_keep_the_parents_of_a_target():
@@ -105,30 +114,24 @@ def test_imperfect_interventions_keep_the_parents_of_a_target():
     x[rows, 1] = x[rows, 0] - 6
     x[rows, 1] += np.random.default_rng(9).normal(0, 0.3, size=rows.sum())
     data = ContextData(x, data.context, data.variables, data.contexts, "obs")
-    found = DCDIG(perfect=False, learning_rate=1e-2, window=20, max_iterations=4000, tolerance=1e-4).estimate(
-        np.random.default_rng(0), data, None
-    )
+    found = replace(QUICK, perfect=False).estimate(np.random.default_rng(0), data, None)
     np.testing.assert_array_equal(found.targets[0], [0, 1, 0])
     assert found.graph[0, 1] == 1 and found.graph[1, 0] == 0
 
 
-def test_the_networks_are_fitted_in_the_units_of_the_data(found: NetworkEstimate):
-    """Noise of standard deviation .3 around x1's mechanism; the same task in units ten times smaller agrees."""
-    data = chain_data(seed=5, counts=(400,))
-    residual = np.sqrt(-2 * (found.log_density(data.x, 1.0)[:, 1] + 0.5 * np.log(2 * np.pi)))
-    assert 0.25 < np.sqrt(np.mean(residual**2)) < 0.5
-    scaled = QUICK.estimate(np.random.default_rng(0), chain_data(unit=10.0), None)
-    np.testing.assert_array_equal(scaled.graph, found.graph)
-    inside = chain_data(unit=10.0).x
-    again = scaled.log_density(inside, 10.0) + np.log(10)
-    np.testing.assert_allclose(again.mean(), found.log_density(chain_data().x, 1.0).mean(), atol=0.02)
+@pytest.mark.parametrize("number, unit", [(0, 1.0), (2, 10.0)])
+def test_the_networks_are_fitted_in_the_units_of_the_data(found: list[Estimate], number: int, unit: float):
+    """The noise of x1 has the standard deviation .3; fresh untouched rows are predicted nearly so well."""
+    x, one = chain_data(seed=5, counts=(400,), unit=unit).x, found[number]
+    assert isinstance(one, NetworkEstimate)
+    log_density = one.log_density(x, unit)[:, 1] + np.log(unit)
+    assert 0.25 < np.sqrt(np.mean(-2 * log_density - np.log(2 * np.pi))) < 0.5
 
 
 def test_equal_seeds_give_equal_estimates_and_known_targets_hold():
     known = np.full((2, 3), np.nan)
     known[0] = [0, 0, 1]
-    brief = DCDIG(window=10, max_iterations=100)
-    one, two = (brief.estimate(np.random.default_rng(4), chain_data(), known) for _ in range(2))
+    one, two = (BRIEF.estimate(np.random.default_rng(4), chain_data(), known) for _ in range(2))
     np.testing.assert_array_equal(one.graph, two.graph)
     np.testing.assert_array_equal(one.targets, two.targets)
     np.testing.assert_array_equal(one.parameters["layer_1_weight"], two.parameters["layer_1_weight"])
@@ -136,36 +139,24 @@ def test_equal_seeds_give_equal_estimates_and_known_targets_hold():
     assert not one.converged and is_acyclic(one.graph)
 
 
-def test_several_data_sets_are_one_program_with_an_answer_each():
-    swapped = chain_data(1)
-    swapped = ContextData(swapped.x[:, ::-1].copy(), swapped.context, ("c", "b", "a"), swapped.contexts, "obs")
-    many: list[Estimate] = QUICK.estimate_many(np.random.default_rng(0), [chain_data(1), swapped], None)
-    np.testing.assert_array_equal([one.graph for one in many], [GRAPH, GRAPH[::-1, ::-1]])
-    np.testing.assert_array_equal([one.targets for one in many], [TARGETS, TARGETS[:, ::-1]])
-    assert QUICK.batched and QUICK.estimate_many(np.random.default_rng(0), [], None) == []
-
-
-@pytest.mark.parametrize("perfect", [True, False])
-@pytest.mark.parametrize("counts", [(30,), (5, 1, 1), (2, 1), (0, 4, 4)])
+@pytest.mark.parametrize("perfect, counts", [(False, (2,)), (True, (2, 1, 1)), (False, (0, 4, 1))])
 def test_few_rows_and_no_contexts_give_a_dag(perfect: bool, counts: tuple[int, ...]):
-    found = DCDIG(perfect=perfect, window=5, max_iterations=50).estimate(
-        np.random.default_rng(0), chain_data(counts=counts), None
-    )
+    found = replace(BRIEF, perfect=perfect).estimate(np.random.default_rng(0), chain_data(counts=counts), None)
     assert is_acyclic(found.graph) and found.targets.shape == (len(counts) - 1, 3)
     assert all(np.isfinite(values).all() for values in found.parameters.values())
 
 
 def test_a_column_that_resampling_made_constant_does_no_harm_but_a_constant_column_is_named():
-    data, brief = chain_data(counts=(20, 5)), DCDIG(window=5, max_iterations=50)
+    data = chain_data()
     x = data.x.copy()
     x[:, 2] = 1.0
     constant = ContextData(x, data.context, data.variables, data.contexts, "obs")
-    (found,) = brief.estimate_many(np.random.default_rng(0), [constant], None)
+    (found,) = BRIEF.estimate_many(np.random.default_rng(0), [constant], None)
     assert is_acyclic(found.graph)
     with pytest.raises(DataError, match="Column 'c' is constant"):
-        brief.estimate(np.random.default_rng(0), constant, None)
+        BRIEF.estimate(np.random.default_rng(0), constant, None)
     with pytest.raises(ConfigError, match="differ in the rows of a context"):
-        brief.estimate_many(np.random.default_rng(0), [data, chain_data(counts=(10, 5))], None)
+        BRIEF.estimate_many(np.random.default_rng(0), [data, chain_data(counts=(10, 5))], None)
 
 
 @pytest.mark.parametrize(

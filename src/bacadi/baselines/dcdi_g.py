@@ -51,11 +51,11 @@ class DCDIG(AbstractBaseline):
     """Maximise E[log f] - λ E‖M‖₀ - λ_R E‖R‖₀ under tr e^σ(Λ) = d, with networks and masks trained together.
 
     `perfect` interventions give a target its own mean and noise in a context; imperfect ones a network of its own.
-    λ = `sparsity` and λ_R = `target_sparsity` count per row of data. `tolerance` is the largest h = tr e^σ(Λ) - d at
-    which the search ends, `first_weight` the first weight μ of h², `max_iterations` the cap, and `window` the iterations between two looks at the held-out
-    rows. Every `rows_per_mask` rows of a batch share a graph mask: 1 is the original, more is faster and noisier.
-    Networks are trained `refit_iterations` more with the final graph, and with `fresh_targets` the target masks are
-    learned anew with it; without, they stay as the search left them.
+    λ = `sparsity` and λ_R = `target_sparsity` count per row of data. The search ends when h = tr e^σ(Λ) - d is at most
+    `tolerance`, or after `max_iterations`; `first_weight` is the first weight μ of h², and `window` the iterations
+    between two looks at the held-out rows. Every `rows_per_mask` rows of a batch share a graph mask: 1 is the original,
+    more is faster and noisier. Networks are trained `refit_iterations` more with the final graph, and with
+    `fresh_targets` the target masks are learned anew with it; without, they stay as the search left them.
     """
 
     sparsity: float = 0.05
@@ -124,7 +124,7 @@ class DCDIG(AbstractBaseline):
         known_targets: Float[np.ndarray, "M d"] | None,
     ) -> list[NetworkEstimate]:
         known, *_ = [check_inputs(data, known_targets) for data in resampled]
-        if any((data.counts != resampled[0].counts).any() for data in resampled):
+        if not all(np.array_equal(data.counts, resampled[0].counts) for data in resampled):
             raise ConfigError(
                 "The data sets given to DCDI-G differ in the rows of a context; resample within contexts, or call "
                 "`estimate` on one at a time."

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from bacadi.baselines.dcdi_g import DCDIG
 
 MIN_ROWS_TO_SPLIT = 3
-_LOGITS = (0.0, 0.0)
+EDGE_LOGIT, TARGET_LOGIT = 0.0, 0.0
 
 
 class Rows(NamedTuple):
@@ -51,33 +52,21 @@ def split_rows(
 def run(choices: "DCDIG", seed: int, data: list[Rows], known: Float[np.ndarray, "M d"]) -> list[Found]:
     """Search with sampled masks, then fit the networks again with the graph that was found."""
     with jax.enable_x64(True):
-        key_init, key_search, key_refit = jax.random.split(jax.random.key(seed), 3)
+        keys = jax.random.split(jax.random.key(seed), 3)
         (m, d), n = known.shape, len(data)
-        score = Score(choices.n_hidden, choices.perfect, choices.rows_per_mask)
-        first = jax.vmap(lambda key: score.init(key, d, m, _LOGITS))(jax.random.split(key_init, n))
-        trainer = Trainer(score, _settings(choices), jax.tree.map(lambda leaf: leaf[0], first))
+        trainer = Trainer(Score(choices.n_hidden, choices.perfect, choices.rows_per_mask), _settings(choices), (d, m))
         free = Known(_copies(np.where(np.eye(d), 0.0, np.nan), n), _copies(known, n))
         lanes = Lane(_stack([r.training for r in data], m), _stack([r.held_out for r in data], m), free)
-        searched = train(trainer, lanes, _start(trainer, key_search, first), choices.max_iterations)
-        refit, lanes = _second_phase(choices, searched.parameters, lanes)
-        runs = _start(trainer, key_refit, refit)
+        first = _initial(trainer, keys[0], n)
+        searched = train(trainer, lanes, _start(trainer, keys[1], first), choices.max_iterations)
+        parameters, lanes = _second_phase(choices, searched.parameters, lanes)
+        runs = _start(trainer, keys[2], parameters)
         refitted = train(trainer, lanes, runs, choices.refit_iterations, to_the_end=True)
-        found = (
-            np.asarray(lanes.known.edges).astype(np.int8),
-            _targets(refitted.parameters, lanes.known),
-            jax.tree.map(np.asarray, refitted.parameters.networks),
-            np.asarray(searched.converged),
-            np.asarray(searched.iterations),
-        )
-    graphs, targets, networks, converged, iterations = found
+        targets = _decided(_probabilities(refitted.parameters, lanes.known)[1])
+    graphs, networks = np.asarray(lanes.known.edges).astype(np.int8), refitted.parameters.networks
+    converged, iterations = searched.converged.tolist(), searched.iterations.tolist()
     return [
-        Found(
-            graphs[b],
-            targets[b],
-            jax.tree.map(lambda leaf, b=b: leaf[b], networks),
-            bool(converged[b]),
-            int(iterations[b]),
-        )
+        Found(graphs[b], targets[b], Networks(*(leaf[b] for leaf in networks)), converged[b], iterations[b])
         for b in range(n)
     ]
 
@@ -88,13 +77,12 @@ def _second_phase(choices: "DCDIG", parameters: Parameters, lanes: Lane) -> tupl
     While the graph is dense its networks predict a variable from its effects too, and target masks that answer to that
     saturate: their gradient vanishes, so that they outlast their reason.
     """
-    edges = np.asarray(masked_probability(parameters.edge_logit, lanes.known.edges))
-    graphs = np.stack([acyclic_above(edge, choices.threshold) for edge in edges])
-    targets = lanes.known.targets
+    edges, probability = _probabilities(parameters, lanes.known)
+    graphs = np.stack([acyclic_above(edge, choices.threshold) for edge in np.asarray(edges)])
     if choices.fresh_targets:
-        parameters = parameters._replace(target_logit=jnp.full_like(parameters.target_logit, _LOGITS[1]))
-    else:
-        targets = jnp.asarray(_targets(parameters, lanes.known), jnp.float32)
+        parameters = parameters._replace(target_logit=jnp.full_like(parameters.target_logit, TARGET_LOGIT))
+        return parameters, lanes._replace(known=Known(jnp.asarray(graphs, jnp.float32), lanes.known.targets))
+    targets = jnp.asarray(_decided(probability), jnp.float32)
     return parameters, lanes._replace(known=Known(jnp.asarray(graphs, jnp.float32), targets))
 
 
@@ -125,21 +113,34 @@ def _settings(choices: "DCDIG") -> Settings:
     )
 
 
+@eqx.filter_jit
+def _initial(trainer: Trainer, key: Key[Array, ""], n: int) -> Parameters:
+    keys = jax.random.split(key, n)
+    return jax.vmap(lambda key: trainer.score.init(key, *trainer.shape, (EDGE_LOGIT, TARGET_LOGIT)))(keys)
+
+
+@eqx.filter_jit
 def _start(trainer: Trainer, key: Key[Array, ""], parameters: Parameters) -> Run:
     keys = jax.random.split(key, len(parameters.edge_logit))
     return jax.vmap(lambda key, own: start(trainer.settings, key, own))(keys, parameters)
 
 
-def _targets(parameters: Parameters, known: Known) -> Int8[np.ndarray, "B M d"]:
-    return (np.asarray(masked_probability(parameters.target_logit, known.targets)) > 0.5).astype(np.int8)
+@eqx.filter_jit
+def _probabilities(parameters: Parameters, known: Known) -> tuple[Float[Array, "B d d"], Float[Array, "B M d"]]:
+    edges = masked_probability(parameters.edge_logit, known.edges)
+    return edges, masked_probability(parameters.target_logit, known.targets)
+
+
+def _decided(probability: Float[Array, "B M d"]) -> Int8[np.ndarray, "B M d"]:
+    return (np.asarray(probability) > 0.5).astype(np.int8)
 
 
 def _stack(parts: list[tuple[np.ndarray, np.ndarray]], n_contexts: int) -> Sample:
     # An observational row (context 0) belongs to no column, so that no target mask reaches it.
-    one_hot = [context[:, None] == np.arange(1, n_contexts + 1) for _, context in parts]
+    one_hot = np.stack([context[:, None] == np.arange(1, n_contexts + 1) for _, context in parts])
     x = np.stack([x for x, _ in parts])
-    return Sample(jnp.asarray(x, jnp.float32), jnp.asarray(np.stack(one_hot), jnp.float32))
+    return Sample(jnp.asarray(x, jnp.float32), jnp.asarray(one_hot, jnp.float32))
 
 
 def _copies(array: np.ndarray, n: int) -> Float[Array, "B a d"]:
-    return jnp.broadcast_to(jnp.asarray(array, jnp.float32), (n, *array.shape))
+    return jnp.asarray(np.tile(array, (n, 1, 1)), jnp.float32)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float32, Float64, Int, Key
@@ -76,10 +77,15 @@ class Trainer(eqx.Module):
 
     score: Score
     settings: Settings
-    template: Parameters
+    shape: tuple[int, int]  # variables, contexts
 
     def unravel(self, flat: Float32[Array, " p"]) -> Parameters:
-        return ravel_pytree(self.template)[1](flat)
+        shapes = jax.eval_shape(lambda: self.score.init(jax.random.key(0), *self.shape, (0.0, 0.0)))
+        return ravel_pytree(jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes))[1](flat)
+
+    @eqx.filter_jit
+    def parameters(self, flat: Float32[Array, "B p"]) -> Parameters:
+        return jax.vmap(self.unravel)(flat)
 
     @eqx.filter_jit
     def advance(self, lanes: Lane, runs: Run) -> Run:
@@ -146,19 +152,20 @@ class Trained(NamedTuple):
     """Parameters of B runs and how each ended; `converged` is False where the iterations ran out first."""
 
     parameters: Parameters
-    converged: Bool[Array, " B"]
-    iterations: Int[Array, " B"]
+    converged: Bool[np.ndarray, " B"]
+    iterations: Int[np.ndarray, " B"]
 
 
 def train(trainer: Trainer, lanes: Lane, runs: Run, max_iterations: int, to_the_end: bool = False) -> Trained:
     """Advance all runs until the last is over or `max_iterations` are done, `to_the_end` only until the latter."""
-    while not bool(runs.over.all()) and int(runs.iteration.max()) < max_iterations:
+    while not np.asarray(runs.over).all() and np.asarray(runs.iteration).max() < max_iterations:
         runs = trainer.advance(lanes, runs)
-        if to_the_end:
-            runs = runs._replace(over=jnp.zeros_like(runs.over))
-        if not bool(jnp.isfinite(runs.flat).all()):
+        if not np.isfinite(np.asarray(runs.flat)).all():
             raise InferenceError(
-                f"DCDI-G gave non-finite values within {int(runs.iteration.max())} iterations; "
+                f"DCDI-G gave non-finite values within {np.asarray(runs.iteration).max()} iterations; "
                 "look for columns with extreme values or lower its learning rate."
             )
-    return Trained(jax.vmap(trainer.unravel)(runs.flat), runs.over, runs.iteration)
+        if to_the_end:
+            runs = runs._replace(over=jnp.zeros_like(runs.over))
+    parameters = jax.tree.map(np.asarray, trainer.parameters(runs.flat))
+    return Trained(parameters, np.asarray(runs.over), np.asarray(runs.iteration))

@@ -14,16 +14,28 @@ def fit(
     observational: Annotated[str | None, typer.Option(help="Label of the observational context, if any.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the results.")] = None,
     model: Annotated[str | None, typer.Option(help="linear (default), nonlinear or bge.")] = None,
-    method: Annotated[str, typer.Option(help="auto or svgd.")] = "auto",
+    method: Annotated[
+        str, typer.Option(help="auto (mcmc where possible, else svgd), svgd, mcmc, exact, jci-pc, ut-igsp or dcdi-g.")
+    ] = "auto",
     seed: Annotated[int, typer.Option(help="Makes the run repeatable bit for bit on one machine.")] = 0,
     standardize: Annotated[bool, typer.Option("--standardize", help="Scale every column to mean 0 and std 1.")] = False,
     targets: Annotated[
         str, typer.Option(help="unknown, known (labels name their targets: a+b) or FILE.csv (context,variable).")
     ] = "unknown",
-    preset: Annotated[str, typer.Option(help="paper or authors.")] = "paper",
-    config: Annotated[Path | None, typer.Option(help="TOML file with sections [model] and [svgd].")] = None,
-    particles: Annotated[int | None, typer.Option(help="Number of particles.")] = None,
-    steps: Annotated[int | None, typer.Option(help="Number of steps.")] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="default, paper or authors. [default: paper with --method svgd, else default]")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="TOML file with sections such as [model], [mcmc] and [knowledge].")
+    ] = None,
+    draws: Annotated[int | None, typer.Option(help="mcmc, exact: number of draws.")] = None,
+    sweeps: Annotated[int | None, typer.Option(help="mcmc: length of the run.")] = None,
+    time_budget: Annotated[float | None, typer.Option(help="mcmc: end after so many seconds.")] = None,
+    replicas: Annotated[int | None, typer.Option(help="mcmc: independent runs to compare, at least 2.")] = None,
+    particles: Annotated[int | None, typer.Option(help="svgd: number of particles.")] = None,
+    steps: Annotated[int | None, typer.Option(help="svgd: number of steps.")] = None,
+    samples: Annotated[int | None, typer.Option(help="jci-pc, ut-igsp, dcdi-g: bootstrap samples.")] = None,
+    jobs: Annotated[int | None, typer.Option(help="jci-pc, ut-igsp: processes (default: all cores).")] = None,
     checkpoint_every: Annotated[float, typer.Option(help="Seconds between two checkpoints.")] = 60.0,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no summary.")] = False,
 ) -> None:
@@ -36,14 +48,14 @@ def fit(
     if out is None:
         raise ConfigError("Name the folder for the results with --out DIR; it is made if it is missing.")
     from bacadi.commands.plan import Options, prepare
-    from bacadi.commands.run import start, summary
+    from bacadi.commands.run import conclude, start
     from bacadi.settings import resolve
 
-    settings = resolve(preset, config, {"--model": model, "--particles": particles, "--steps": steps})
-    options = Options(data, context, observational, out, method, seed, standardize, targets, preset, checkpoint_every)
-    posterior = start(prepare(options, settings), quiet)
-    if not quiet:
-        typer.echo(summary(posterior, out))
+    flags = {"--model": model, "--draws": draws, "--sweeps": sweeps, "--time-budget": time_budget}
+    flags |= {"--replicas": replicas, "--particles": particles, "--steps": steps, "--samples": samples, "--jobs": jobs}
+    settings = resolve(preset, config, flags, method)
+    options = Options(data, context, observational, out, seed, standardize, targets, config, checkpoint_every)
+    conclude(start(prepare(options, settings), quiet), out, quiet)
 
 
 def resume(
@@ -51,12 +63,10 @@ def resume(
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no summary.")] = False,
 ) -> None:
     """Continue an interrupted fit; the result is the same as without the interruption, bit for bit."""
-    from bacadi.commands import plan, run
+    from bacadi.commands import plan, record, run
 
-    plan.read_record(folder)
+    record.read_record(folder)
     if (folder / plan.POSTERIOR).exists() and not (folder / plan.CHECKPOINT).exists():
         typer.echo(f"The run in {folder} is complete already; there is nothing to resume.")
         return
-    posterior = run.resume(plan.load(folder), quiet)
-    if not quiet:
-        typer.echo(run.summary(posterior, folder))
+    run.conclude(run.resume(record.load(folder), quiet), folder, quiet)

@@ -1,4 +1,4 @@
-"""A run before it starts: everything validated, and the config.json from which `resume` builds it again."""
+"""A run before it starts: everything validated, and the content of the config.json that describes it."""
 
 import hashlib
 import json
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 import bacadi
 from bacadi.commands import targets as known_targets
@@ -15,15 +16,18 @@ from bacadi.data.context import ContextData
 from bacadi.data.doctor import examine
 from bacadi.data.files import read_table
 from bacadi.data.findings import Severity
-from bacadi.data.words import closest, quoted
-from bacadi.errors import BacadiError, ConfigError, DataError, StoreError
+from bacadi.data.words import quoted
+from bacadi.errors import ConfigError
+from bacadi.graph.enumerate import MAX_DAG_NODES
+from bacadi.model.knowledge import Knowledge, Labels
 from bacadi.posterior.files import write_text
-from bacadi.settings import Settings, restored
+from bacadi.settings import Settings, build_baseline, knowledge_section
+from bacadi.settings.knowledge import knowledge_from_mapping
+from bacadi.settings.knowledge_record import to_record
+from bacadi.settings.methods import COLLAPSED
 
 CONFIG, LOG, CHECKPOINT, POSTERIOR = "config.json", "log.jsonl", "checkpoint.npz", "posterior.nc"
 RESULTS = ("edges.csv", "targets.csv", POSTERIOR)
-METHODS = ("auto", "svgd")
-_PLANNED = ("mcmc", "exact", "jci-pc", "ut-igsp", "dcdi-g")
 _LARGEST_SEED = 2**32 - 1
 
 
@@ -35,11 +39,10 @@ class Options:
     context: str
     observational: str | None
     out: Path
-    method: str = "auto"
     seed: int = 0
     standardize: bool = False
     targets: str = known_targets.UNKNOWN
-    preset: str = "paper"
+    config: Path | None = None
     checkpoint_seconds: float = 60.0
 
 
@@ -51,6 +54,7 @@ class Plan:
     settings: Settings
     data: ContextData
     known: np.ndarray | None
+    knowledge: Knowledge | None
     sha256: str
     warnings: tuple[str, ...] = ()
 
@@ -69,9 +73,10 @@ class Plan:
             "standardize": options.standardize,
             "targets": options.targets,
             "known_targets": known_targets.to_cells(self.known, self.data),
-            "method": options.method,
+            "knowledge": to_record(self.knowledge),
+            "method": self.settings.method,
             "seed": options.seed,
-            "preset": options.preset,
+            "preset": self.settings.preset,
             "settings": self.settings.to_dict(),
             "checkpoint_seconds": options.checkpoint_seconds,
         }
@@ -83,20 +88,22 @@ class Plan:
 
 def prepare(options: Options, settings: Settings) -> Plan:
     """Check everything that can be checked without running; nothing is written."""
-    _check_method(options.method)
     if not 0 <= options.seed <= _LARGEST_SEED:
         raise ConfigError(f"--seed is {options.seed}; give a whole number from 0 to {_LARGEST_SEED}.")
     if not 0 <= options.checkpoint_seconds < float("inf"):
         raise ConfigError(f"--checkpoint-every is {options.checkpoint_seconds}; give a number of seconds from 0 on.")
     data, warnings = read_data(options)
     known = known_targets.known_targets(options.targets, data)
+    knowledge = read_knowledge(options.config, data)
     check_folder(options.out)
     if (options.out / CHECKPOINT).exists():
         raise ConfigError(
             f"The folder '{options.out}' holds an unfinished run; continue it with `bacadi resume`, delete the folder "
             "or choose another --out."
         )
-    return Plan(options, settings, data, known, _sha256(options.data), warnings)
+    plan = Plan(options, settings, data, known, knowledge, file_digest(options.data), warnings)
+    _check_with_data(plan)
+    return plan
 
 
 def read_data(options: Options) -> tuple[ContextData, tuple[str, ...]]:
@@ -105,6 +112,34 @@ def read_data(options: Options) -> tuple[ContextData, tuple[str, ...]]:
     data = examination.data()
     warnings = tuple(finding.message for finding in examination.diagnosis.of(Severity.WARNING))
     return (data.standardized() if options.standardize else data), warnings
+
+
+def labels_of(data: ContextData) -> Labels:
+    """The names that knowledge of these data goes by."""
+    return Labels(data.variables, data.contexts)
+
+
+def read_knowledge(config: Path | None, data: ContextData) -> Knowledge | None:
+    """What the section [knowledge] of the configuration says of these data; its files stand beside it."""
+    section = None if config is None else knowledge_section(config)
+    if config is None or section is None:
+        return None
+    return knowledge_from_mapping(section, data.variables, data.contexts, config.parent, quoted(config.name))
+
+
+def certain_targets(plan: Plan) -> Float[np.ndarray, "M d"] | None:
+    """All that is known, for methods that take known targets and nothing else; refuses what goes beyond."""
+    knowledge = plan.knowledge
+    if knowledge is None:
+        return plan.known
+    odds = knowledge.known_targets(plan.known).target_log_odds
+    beyond = knowledge.edge_log_odds.any() or knowledge.max_parents is not None
+    if beyond or knowledge.target_count_log is not None or np.isfinite(odds[odds != 0]).any():
+        raise ConfigError(
+            f"The section [knowledge] speaks of more than certain targets, and method {plan.settings.method} knows how "
+            "to use these alone; use --method mcmc or remove the rest."
+        )
+    return np.where(np.isinf(odds), odds > 0, np.nan)
 
 
 def check_folder(out: Path) -> None:
@@ -120,64 +155,24 @@ def check_folder(out: Path) -> None:
         )
 
 
-def load(folder: Path) -> Plan:
-    """The plan of a run that has begun, from its config.json; the data must be those it began with."""
-    record = read_record(folder)
-    try:
-        options = Options(
-            data=Path(record["data"]["path"]),
-            out=folder,
-            **{key: record[key] for key in ("context", "observational", "standardize", "targets", "method")},
-            **{key: record[key] for key in ("seed", "preset", "checkpoint_seconds")},
-        )
-        settings, digest = restored(record["settings"], f"'{folder / CONFIG}'"), record["data"]["sha256"]
-        cells = record["known_targets"]
-    except (KeyError, TypeError) as error:
-        raise _damaged(folder) from error
-    if not options.data.exists():
-        raise DataError(f"The data file '{options.data}' of this run is gone; put it back to resume.")
-    if _sha256(options.data) != digest:
-        raise DataError(
-            f"The data file '{options.data}' has changed since the run began, so it cannot be resumed; "
-            "restore the file or start a new fit."
-        )
-    data, _ = read_data(options)
-    try:
-        known = known_targets.from_cells(cells, data)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise _damaged(folder) from error
-    return Plan(options, settings, data, known, digest)
-
-
-def read_record(folder: Path) -> dict[str, Any]:
-    """The content of config.json, or a refusal if the folder holds no run of ours."""
-    if not folder.is_dir():
-        what = "is a file" if folder.exists() else "does not exist"
-        raise StoreError(f"The folder '{folder}' {what}; give the --out folder of a fit.")
-    path = folder / CONFIG
-    if not path.exists():
-        raise StoreError(f"The folder '{folder}' holds no run (there is no {CONFIG}); give the --out folder of a fit.")
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise _damaged(folder) from error
-    if not isinstance(record, dict) or "bacadi" not in record:
-        raise _damaged(folder)
-    return record
-
-
-def _damaged(folder: Path) -> BacadiError:
-    return StoreError(f"'{folder / CONFIG}' is damaged or not ours, so the run cannot be resumed; start a new fit.")
-
-
-def _check_method(method: str) -> None:
-    if method in _PLANNED:
-        raise ConfigError(f"--method {method} is not part of this version; use auto or svgd.")
-    if method not in METHODS:
-        near = closest(method, (*METHODS, *_PLANNED))
-        raise ConfigError(f"There is no method {quoted(method)}{near}; --method takes auto or svgd.")
-
-
-def _sha256(path: Path) -> str:
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _check_with_data(plan: Plan) -> None:
+    """Refuse what the method cannot do with these data and this knowledge."""
+    method, data = plan.settings.method, plan.data
+    if method in COLLAPSED:
+        if plan.knowledge is not None:
+            plan.knowledge.known_targets(plan.known)  # refuses what contradicts --targets
+    else:
+        certain_targets(plan)
+    if method == "exact" and data.n_variables > MAX_DAG_NODES:
+        raise ConfigError(
+            f"--method exact lists all graphs of at most {MAX_DAG_NODES} variables and the data have "
+            f"{data.n_variables}; use --method mcmc."
+        )
+    if plan.settings.is_baseline:
+        build_baseline(plan.settings).baseline.check(data, certain_targets(plan))

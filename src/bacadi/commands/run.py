@@ -9,7 +9,8 @@ from pathlib import Path
 import typer
 
 from bacadi.commands.exits import INTERRUPTED
-from bacadi.commands.plan import CHECKPOINT, CONFIG, LOG, RESULTS, Plan
+from bacadi.commands.opening import opening
+from bacadi.commands.plan import CHECKPOINT, CONFIG, LOG, RESULTS, Plan, certain_targets
 from bacadi.commands.watch import Log, Watch
 from bacadi.errors import BacadiError
 from bacadi.posterior import Posterior, write_results
@@ -40,6 +41,14 @@ def resume(plan: Plan, quiet: bool = False) -> Posterior:
     return _carry_out(plan, log, quiet)
 
 
+def conclude(posterior: Posterior, folder: Path, quiet: bool) -> None:
+    """Print the summary unless it is not wanted, and in any case what makes the result doubtful."""
+    if not quiet:
+        typer.echo(summary(posterior, folder))
+    for message in doubts(posterior):
+        typer.echo(f"Warning: {message}", err=True)
+
+
 def summary(posterior: Posterior, folder: Path) -> str:
     """The answer in a few lines: draws, targets, strongest edges, and where the files are."""
     edges = posterior.edges()
@@ -49,6 +58,15 @@ def summary(posterior: Posterior, folder: Path) -> str:
     more = int((edges["probability"] > 0.5).sum()) - len(likely)
     lines += [f"  and {more} more"] if more > 0 else []
     return "\n".join([*lines, f"written to {folder}{os.sep}: {', '.join((*RESULTS, CONFIG, LOG))}"])
+
+
+def doubts(posterior: Posterior) -> list[str]:
+    """Sentences on why not to trust the posterior: replicas that disagree, bootstrap samples that failed."""
+    found = list(posterior.attrs.get("warnings", []))
+    if dropped := int(posterior.attrs.get("n_dropped", 0)):
+        tried = posterior.n_draws + dropped
+        found.append(f"{dropped} of {tried} bootstrap samples gave no estimate and were left out.")
+    return found
 
 
 def _carry_out(plan: Plan, log: Log, quiet: bool) -> Posterior:
@@ -68,7 +86,8 @@ def _carry_out(plan: Plan, log: Log, quiet: bool) -> Posterior:
     except BacadiError as error:
         log.write("failed", step=watch.step, error=str(error))
         raise
-    log.write("done", seconds=round(time.monotonic() - begin, 3), cyclic=posterior.n_cyclic)
+    seconds = round(time.monotonic() - begin, 3)
+    log.write("done", seconds=seconds, cyclic=posterior.n_cyclic, warnings=doubts(posterior))
     checkpoint.unlink(missing_ok=True)
     return posterior
 
@@ -76,14 +95,45 @@ def _carry_out(plan: Plan, log: Log, quiet: bool) -> Posterior:
 def _fit(plan: Plan, watch: Watch) -> Posterior:
     # Messages of the compiler are of no use to whoever waits for a posterior; a user's own setting wins.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    budget = plan.settings.mcmc.time_budget
+    watch.open(opening(plan.settings), None if isinstance(budget, str) else budget)
+    posterior = _fit_baseline(plan, watch) if plan.settings.is_baseline else _fit_ours(plan, watch)
+    extra = {
+        "method": plan.settings.method,
+        "settings": plan.settings.to_dict(),
+        "preset": plan.settings.preset,
+        "data_sha256": plan.sha256,
+    }
+    return replace(posterior, attrs=posterior.attrs | extra)
+
+
+def _fit_ours(plan: Plan, watch: Watch) -> Posterior:
     from bacadi.inference.fit import Monitor, fit
     from bacadi.settings import build
 
     model, method = build(plan.settings)
-    monitor = Monitor(watch, plan.out / CHECKPOINT, plan.options.checkpoint_seconds)
-    posterior = fit(plan.data, model, method, seed=plan.options.seed, known_targets=plan.known, monitor=monitor)
-    extra = {"settings": plan.settings.to_dict(), "preset": plan.options.preset, "data_sha256": plan.sha256}
-    return replace(posterior, attrs=posterior.attrs | extra)
+    return fit(
+        plan.data,
+        model,
+        method,
+        seed=plan.options.seed,
+        known_targets=plan.known,
+        knowledge=plan.knowledge,
+        monitor=Monitor(watch, plan.out / CHECKPOINT, plan.options.checkpoint_seconds),
+    )
+
+
+def _fit_baseline(plan: Plan, watch: Watch) -> Posterior:
+    from bacadi.settings import build_baseline
+
+    jobs = plan.settings.bootstrap.jobs
+    return build_baseline(plan.settings).fit(
+        plan.data,
+        plan.options.seed,
+        certain_targets(plan),
+        jobs=None if isinstance(jobs, str) else jobs,
+        report=watch,
+    )
 
 
 def _facts(plan: Plan) -> dict[str, object]:
@@ -93,8 +143,7 @@ def _facts(plan: Plan) -> dict[str, object]:
         "rows": data.n_rows,
         "variables": data.n_variables,
         "contexts": data.n_contexts,
-        "method": plan.options.method,
+        "method": plan.settings.method,
+        "preset": plan.settings.preset,
         "seed": plan.options.seed,
-        "particles": plan.settings.svgd.particles,
-        "steps": plan.settings.svgd.steps,
     }

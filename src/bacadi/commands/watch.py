@@ -8,12 +8,16 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
-    from bacadi.inference.loop import Progress
+    from bacadi.baselines import BootstrapProgress
+    from bacadi.inference.loop import Progress as SVGDProgress
+    from bacadi.inference.tempering import Progress as MCMCProgress
+
+    Progress = SVGDProgress | MCMCProgress | BootstrapProgress
 
 _LOG_SECONDS = 10.0
 
@@ -72,6 +76,7 @@ class Watch:
         self._bar = _bar() if sys.stderr.isatty() and not quiet else None
         self._interrupts = Interrupts()
         self._task: Any = None
+        self._budget: float | None = None
         self._logged = time.monotonic()
         self._saved = self._stamp()
         self.step = 0
@@ -80,7 +85,7 @@ class Watch:
         self._interrupts.__enter__()
         if self._bar is not None:
             self._bar.start()
-            self._task = self._bar.add_task("compiling (about 10 s)", total=None, note="")
+            self._task = self._bar.add_task("starting", total=None, note="")
         return self
 
     def __exit__(
@@ -91,25 +96,30 @@ class Watch:
         self._interrupts.__exit__()
         self._log_checkpoint()
 
+    def open(self, words: str, budget: float | None = None) -> None:
+        """Say what is done before the first report; with a time budget (seconds) the bar may follow the clock."""
+        self._budget = budget
+        self._log.write("opening", words=words)
+        if self._bar is not None:
+            self._bar.update(self._task, description=words)
+
     def __call__(self, progress: "Progress") -> None:
         self._log_checkpoint()
-        self.step = progress.step
+        heard = told(progress)
+        self.step = heard.step
         if time.monotonic() - self._logged >= _LOG_SECONDS:
             self._logged = time.monotonic()
-            self._log.write(
-                "progress",
-                step=progress.step,
-                steps=progress.total,
-                log_posterior=progress.log_posterior,
-                acyclic=progress.acyclic,
-                seconds=round(progress.seconds, 3),
-            )
+            self._log.write("progress", **heard.entries)
         if self._bar is not None:
-            note = f"log posterior {progress.log_posterior:.0f}, {progress.acyclic} acyclic"
-            self._bar.update(
-                self._task, description="fitting", completed=progress.step, total=progress.total, note=note
-            )
+            done, total = self._position(heard, progress.seconds)
+            self._bar.update(self._task, description=heard.words, completed=done, total=total, note=heard.note)
         self._interrupts.between_chunks()
+
+    def _position(self, heard: "Told", seconds: float) -> tuple[float, float]:
+        """Steps, or seconds where the time budget will be over before the steps are."""
+        if self._budget is not None and seconds * heard.total > heard.step * self._budget:
+            return min(int(seconds), self._budget), self._budget
+        return heard.step, heard.total
 
     def _log_checkpoint(self) -> None:
         """The loop saves after it reported, so a new file stands for the step reported last."""
@@ -119,6 +129,31 @@ class Watch:
 
     def _stamp(self) -> int | None:
         return self._checkpoint.stat().st_mtime_ns if self._checkpoint.exists() else None
+
+
+class Told(NamedTuple):
+    """What the progress of any method says: how far it is, in words for the bar and as entries for the log."""
+
+    step: int
+    total: int
+    words: str
+    note: str
+    entries: dict[str, Any]
+
+
+def told(progress: "Progress") -> Told:
+    """Progress of SVGD, MCMC or a bootstrap; each has a field that the others have not."""
+    said = {**progress._asdict(), "seconds": round(progress.seconds, 3)}
+    step, total = progress[0], progress[1]
+    rest = {key: value for key, value in said.items() if key not in progress._fields[:2]}
+    entries = {"step": step, "steps": total, **rest}
+    if "dropped" in rest:
+        failed = f"{rest['dropped']} failed" if rest["dropped"] else ""
+        return Told(step, total, "bootstrap", failed, entries)
+    note = f"log posterior {rest['log_posterior']:.0f}"
+    if "burning_in" in rest:
+        return Told(step, total, "burn-in" if rest["burning_in"] else "sampling", note, entries)
+    return Told(step, total, "fitting", f"{note}, {rest['acyclic']} acyclic", entries)
 
 
 def _bar() -> "Bar":

@@ -121,8 +121,10 @@ def in_data_units(drawn: dict[str, Drawn], scaling: Scaling) -> dict[str, Drawn]
         weight, dims = drawn[f"{prefix}weight"]
         weight = weight * (scale[None, :] / scale[:, None]).astype(weight.dtype)
         converted[f"{prefix}weight"] = Drawn(weight, dims)
-        if f"{prefix}intercept" in drawn:
-            intercept, dims = drawn[f"{prefix}intercept"]
+        # A mechanism without an intercept has one in units whose origin is another.
+        if f"{prefix}intercept" in drawn or shift.any():
+            none = Drawn(np.zeros((*weight.shape[:-2], weight.shape[-1]), weight.dtype), (*dims[:-2], "variable"))
+            intercept, dims = drawn.get(f"{prefix}intercept", none)
             moved = shift + scale * intercept - np.einsum("...ij,i->...j", weight, shift)
             converted[f"{prefix}intercept"] = Drawn(moved.astype(intercept.dtype), dims)
     for name in ("noise_std", "effect_noise_std", "effect_own_noise_std", "effect_shift"):

@@ -25,12 +25,26 @@ Value = tuple[Float[Array, ""], Particle]
 
 
 class AbstractEstimator(eqx.Module):
-    """(log E[Ψ], ∇ log E[Ψ]) of one particle by Monte Carlo."""
+    """(log E[Ψ], ∇ log E[Ψ]) of one particle by Monte Carlo.
+
+    An estimator whose samples go on from step to step keeps them as `memory`, a pytree that is part of the state of
+    the run; the others keep nothing.
+    """
 
     @abstractmethod
     def __call__(
         self, key: Key[Array, ""], particle: Particle, alpha: Alpha, model: Model, data: ModelData
     ) -> Value: ...
+
+    def start(self, key: Key[Array, ""], particle: Particle, alpha: Alpha, problem: tuple[Model, ModelData]) -> PyTree:
+        """The memory of a fresh particle."""
+        return ()
+
+    def update(
+        self, key: Key[Array, ""], memory: PyTree, particle: Particle, alpha: Alpha, problem: tuple[Model, ModelData]
+    ) -> tuple[Value, PyTree]:
+        """The estimate of a step of SVGD and the memory that the next step needs."""
+        return self(key, particle, alpha, *problem), memory
 
 
 def edge_logits(particle: Particle, alpha: Alpha) -> Float[Array, "d d"]:

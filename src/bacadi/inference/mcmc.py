@@ -11,21 +11,21 @@ class MoveWeights:
     """How often each move is proposed, relative to the others; the order is that of `moves.MOVES`."""
 
     toggle: float = 4.0
-    reverse: float = 2.0
-    swap_parent: float = 2.0
-    change_target: float = 4.0
-    swap_target: float = 3.0
+    reverse: float = 4.0
+    swap_parent: float = 4.0
+    change_target: float = 2.0
+    swap_target: float = 2.0
     edge_and_target: float = 1.0
-    toggle_and_column: float = 0.2
-    reverse_and_columns: float = 0.2
+    toggle_and_column: float = 0.1
+    reverse_and_columns: float = 0.3
 
 
 @dataclass(frozen=True)
 class MCMC:
     """Parallel tempering; None stands for a choice by the number of variables d.
 
-    A sweep is `moves_per_sweep` moves (10 d) at each of `n_levels` temperatures (4 + 2 √d), then exchanges. `n_sweeps`
-    (40 d, at least 400) of each replica include the share `burn_in`, in which the spacing of the temperatures and,
+    A sweep is `moves_per_sweep` moves (5 d) at each of `n_levels` temperatures (4 + 2.7 √d), then exchanges. `n_sweeps`
+    (50 d, at least 1000) of each replica include the share `burn_in`, in which the spacing of the temperatures and,
     without `max_temperature`, the hottest of them are adapted. With `time_budget` (seconds) the run ends by
     then, whatever the number of sweeps, and burns in for the same share of the time.
 
@@ -54,10 +54,10 @@ class MCMC:
             raise ConfigError(f"burn_in is {self.burn_in}; give the share of the sweeps, between 0 and 1.")
 
     def sweeps(self, d: int) -> int:
-        return max(40 * d, 400) if self.n_sweeps is None else self.n_sweeps
+        return max(50 * d, 1000) if self.n_sweeps is None else self.n_sweeps
 
     def levels(self, d: int) -> int:
-        return round(4 + 2 * math.sqrt(d)) if self.n_levels is None else self.n_levels
+        return round(4 + 2.7 * math.sqrt(d)) if self.n_levels is None else self.n_levels
 
     def moves(self, d: int) -> int:
-        return 10 * d if self.moves_per_sweep is None else self.moves_per_sweep
+        return max(5 * d, 50) if self.moves_per_sweep is None else self.moves_per_sweep

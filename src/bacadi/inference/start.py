@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Int, Int8
 from bacadi.data.context import ContextData
 from bacadi.model.collapsed import AbstractEvidence, Collapsed, StructurePrior
 
+SEARCHES = 30  # greedy searches for each variable that the refinement of an order may take
 MOVED = 4.0  # standard errors between the mean of a context and the reference that count as moved
 
 
@@ -40,7 +41,7 @@ def causal_order(
     rng: np.random.Generator, moved: Float[np.ndarray, "M d"], prior: StructurePrior
 ) -> Int[np.ndarray, " d"]:
     """Variables by the number of contexts that move them, ties at random; required edges always run forwards."""
-    threshold = MOVED * np.exp(rng.normal(0, 0.3))
+    threshold = MOVED * np.exp(rng.normal(0, 0.5))
     rank = (moved > threshold).sum(axis=0) + rng.random(moved.shape[1])
     if not prior.required.any():
         return np.argsort(rank)
@@ -53,23 +54,76 @@ def causal_order(
     return np.array(order)
 
 
-def greedy(collapsed: Collapsed, order: Int[np.ndarray, " d"]) -> Structure:
-    """Parents among earlier variables and states, node by node, by steps that raise the posterior most."""
-    d, m = len(order), collapsed.evidence.n_contexts
-    graph, states = np.zeros((d, d), np.int8), np.zeros((m, d), np.int8)
-    for place, node in enumerate(order):
-        allowed = np.zeros(d, bool)
-        allowed[order[:place]] = True
-        search = _Node(collapsed, int(node), allowed & ~collapsed.prior.forbidden[:, node])
-        graph[:, node], states[:, node] = search.run()
-    return _within_counts(collapsed.prior, Structure(graph, states))
+class Local(NamedTuple):
+    """What the greedy search found for a node: its part of the log posterior, parents and states."""
+
+    score: float
+    parents: Bool[np.ndarray, " d"]
+    state: Int8[np.ndarray, " M"]
 
 
-def initial(rng: np.random.Generator, collapsed: Collapsed, data: ContextData, tries: int = 5) -> Structure:
-    """The best of several greedy structures of randomised orders."""
-    moved = shifts(data)
-    found = [greedy(collapsed, causal_order(rng, moved, collapsed.prior)) for _ in range(tries)]
-    return max(found, key=lambda structure: collapsed.log_posterior(*structure))
+class Orders:
+    """Greedy structures of causal orders; a node is searched once for each set of variables before it."""
+
+    def __init__(self, collapsed: Collapsed) -> None:
+        self.collapsed, self.found = collapsed, dict[tuple[int, bytes], Local]()
+
+    def node(self, node: int, before: Bool[np.ndarray, " d"]) -> Local:
+        key = node, before.tobytes()
+        if key not in self.found:
+            self.found[key] = _Node(self.collapsed, node, before & ~self.collapsed.prior.forbidden[:, node]).run()
+        return self.found[key]
+
+    def locals(self, order: Int[np.ndarray, " d"], first: int = 0, last: int | None = None) -> dict[int, Local]:
+        """What is found for the nodes at places `first` to `last` of the order."""
+        before = np.zeros(len(order), bool)
+        before[order[:first]] = True
+        found = {}
+        for node in order[first : len(order) if last is None else last + 1].tolist():
+            found[node] = self.node(node, before)
+            before[node] = True
+        return found
+
+    def structure(self, order: Int[np.ndarray, " d"]) -> Structure:
+        d, m = len(order), self.collapsed.evidence.n_contexts
+        graph, states = np.zeros((d, d), np.int8), np.zeros((m, d), np.int8)
+        for node, local in self.locals(order).items():
+            graph[:, node], states[:, node] = local.parents, local.state
+        return _within_counts(self.collapsed.prior, Structure(graph, states))
+
+    def refined(self, rng: np.random.Generator, order: Int[np.ndarray, " d"], searches: int) -> Int[np.ndarray, " d"]:
+        """Turn edges round where that helps: j moves before i, or i behind j, for edges i → j, until none helps."""
+        local, limit = self.locals(order), len(self.found) + searches
+        required = self.collapsed.prior.required
+        improved = True
+        while improved:
+            improved = False
+            edges = [(int(i), node) for node, found in local.items() for i in np.flatnonzero(found.parents)]
+            for at in rng.permutation(len(edges)):
+                i, j = edges[at]
+                a, b = (int(np.flatnonzero(order == node)[0]) for node in (i, j))
+                if a > b or required[order[a:b], j].any() or required[i, order[a + 1 : b + 1]].any():
+                    continue
+                if len(self.found) > limit:
+                    return order
+                now = sum(local[node].score for node in order[a : b + 1].tolist())
+                between = order[a + 1 : b]
+                for middle in (np.concatenate([[j, i], between]), np.concatenate([between, [j, i]])):
+                    new = np.concatenate([order[:a], middle, order[b + 1 :]])
+                    changed = self.locals(new, a, b)
+                    if sum(found.score for found in changed.values()) > now + 1e-6:
+                        order, local, improved = new, local | changed, True
+                        break
+        return order
+
+
+def initial(rng: np.random.Generator, collapsed: Collapsed, data: ContextData, n: int) -> list[Structure]:
+    """Greedy structures of `n` randomised orders, the best first; the best order is refined."""
+    moved, orders = shifts(data), Orders(collapsed)
+    found = [causal_order(rng, moved, collapsed.prior) for _ in range(n)]
+    found.sort(key=lambda order: -sum(local.score for local in orders.locals(order).values()))
+    found[0] = orders.refined(rng, found[0], searches=SEARCHES * len(found[0]))
+    return [orders.structure(order) for order in found]
 
 
 class _Node:
@@ -83,11 +137,11 @@ class _Node:
         self.state = self.prior.state_log_prior[:, node].argmax(axis=1).astype(np.int8)
         self.score = self._scores(self.parents[None], self.state[None])[0]
 
-    def run(self) -> tuple[Bool[np.ndarray, " d"], Int8[np.ndarray, " M"]]:
+    def run(self) -> Local:
         self._improve_states()
         while self._improve_parents():
             self._improve_states()
-        return self.parents, self.state
+        return Local(float(self.score), self.parents, self.state)
 
     def _scores(self, parents: np.ndarray, states: np.ndarray) -> Float[np.ndarray, " B"]:
         nodes = np.full(len(parents), self.node)

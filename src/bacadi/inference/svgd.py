@@ -1,7 +1,7 @@
 """Stein variational gradient descent over particles Ω = (Z, Γ, Θ, Θ_I): Algorithm 1 of the paper."""
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import equinox as eqx
@@ -44,7 +44,8 @@ class SVGD(eqx.Module):
 
     `alpha` and `beta` are schedules step → value (any optax schedule will do), `optimizer` any optax optimiser,
     `reading` tells which graphs and targets a particle stands for, `weighting` (one of `bacadi.posterior.weights`)
-    how particles are weighted by their unnormalised posterior, `double` computes in float64.
+    how they are weighted by the unnormalised posterior: with `collapsed`, where the model has closed-form evidence, by
+    p(G, I | D) with Θ and Θ_I integrated out, else at the point. `double` computes in float64.
     """
 
     n_particles: int = 20
@@ -58,6 +59,7 @@ class SVGD(eqx.Module):
     latent_dim: int | None = None
     reading: AbstractReading = FiniteReading()
     weighting: Callable = eqx.field(static=True, default=weights.tempered)
+    collapsed: bool = True
     double: bool = False
 
 
@@ -71,12 +73,14 @@ class Problem(NamedTuple):
 
 
 class State(NamedTuple):
-    """What the next step needs. `bad_block` is the block that first went non-finite, -1 while all is well."""
+    """What the next step needs. `bad_block` is the block that first went non-finite, -1 while all is well; `memory`
+    is what the estimator keeps of each particle."""
 
     particles: Particle
     optimizer: PyTree
     step: Int[Array, ""]
     bad_block: Int[Array, ""]
+    memory: PyTree
 
 
 class Info(NamedTuple):
@@ -92,10 +96,15 @@ def init(problem: Problem) -> State:
     keys = jax.random.split(jax.random.fold_in(problem.key, 0), problem.svgd.n_particles)
     model, data, svgd = problem.model, problem.data, problem.svgd
     particles = jax.vmap(lambda key: model.init(key, data, svgd.latent_dim))(keys)
-    return State(particles, svgd.optimizer.init(particles), jnp.zeros((), jnp.int32), jnp.full((), -1, jnp.int32))
+    start = partial(svgd.estimator.start, alpha=svgd.alpha(0), problem=(model, data))
+    memory = jax.vmap(lambda key, particle: start(jax.random.fold_in(key, 1), particle))(keys, particles)
+    zero, fine = jnp.zeros((), jnp.int32), jnp.full((), -1, jnp.int32)
+    return State(particles, svgd.optimizer.init(particles), zero, fine, memory)
 
 
-def score(key: Key[Array, ""], particle: Particle, step: Int[Array, ""], problem: Problem) -> tuple[Particle, Info]:
+def score(
+    key: Key[Array, ""], particle: Particle, memory: PyTree, step: Int[Array, ""], problem: Problem
+) -> tuple[Particle, Info, PyTree]:
     """∇ log p(Ω | D) of one particle: the priors of Eqs. (7) and (9) and the estimated gradient of log E[Ψ]."""
     svgd, model, data, _ = problem
     alpha, beta = svgd.alpha(step), svgd.beta(step)
@@ -109,9 +118,10 @@ def score(key: Key[Array, ""], particle: Particle, step: Int[Array, ""], problem
     (log_p, expected), (grad_z, grad_gamma) = jax.value_and_grad(log_prior, argnums=(0, 1), has_aux=True)(
         particle.z, particle.gamma
     )
-    log_psi, grad = svgd.estimator(key_psi, particle, alpha, model, data)
+    (log_psi, grad), memory = svgd.estimator.update(key_psi, memory, particle, alpha, (model, data))
     grad = grad._replace(z=grad.z + grad_z, gamma=grad.gamma + grad_gamma)
-    return grad, Info(log_p + log_psi, expected, acyclicity(limit_graph(particle.z).astype(particle.z.dtype)))
+    limit = acyclicity(limit_graph(particle.z).astype(particle.z.dtype))
+    return grad, Info(log_p + log_psi, expected, limit), memory
 
 
 def step(key: Key[Array, ""], state: State, problem: Problem) -> tuple[State, Info]:
@@ -119,10 +129,13 @@ def step(key: Key[Array, ""], state: State, problem: Problem) -> tuple[State, In
     svgd = problem.svgd
     keys = jax.random.split(key, svgd.n_particles)
     # One particle at a time keeps the samples of a particle in cache; the products are large enough by themselves.
-    scores, info = jax.lax.map(lambda item: score(item[0], item[1], state.step, problem), (keys, state.particles))
+    scores, info, memory = jax.lax.map(
+        lambda item: score(*item, state.step, problem), (keys, state.particles, state.memory)
+    )
     direction = svgd.kernel.stein_direction(state.particles, scores)
     updates, optimizer = svgd.optimizer.update(jax.tree.map(jnp.negative, direction), state.optimizer, state.particles)
-    moved = State(optax.apply_updates(state.particles, updates), optimizer, state.step + 1, state.bad_block)
+    particles = optax.apply_updates(state.particles, updates)
+    moved = State(particles, optimizer, state.step + 1, state.bad_block, memory)
     bad = _first_bad_block(moved.particles)
     kept = jax.tree.map(lambda new, old: jnp.where(bad < 0, new, old), moved, state)
     return kept._replace(bad_block=bad), info

@@ -20,12 +20,13 @@ from bacadi.errors import InferenceError
 from bacadi.inference import moves
 from bacadi.inference.checkpoint import Checkpoint
 from bacadi.inference.mcmc import MCMC, MoveWeights
-from bacadi.inference.moves import Chains, Counts, Memory, Request, Target
+from bacadi.inference.moves import Chains, Counts, Memory, Proposals, Request, Target
 from bacadi.inference.start import Structure, edge_weights, initial, target_weights
 from bacadi.model.collapsed import AbstractEvidence, Collapsed
 
 # When the ladder is adapted, as shares of the burn-in: after windows that grow, so that each is better informed.
 ADAPTATIONS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.55, 0.75)
+OBSERVE = 2  # sweeps between two looks at the structures of the burn-in
 HOT_ACCEPTANCE = 0.15  # of edge toggles at the hottest level
 START_TEMPERATURE = 40.0  # of the hottest level before it is adapted
 
@@ -56,23 +57,22 @@ Report = Callable[[Progress], None]
 class Replica:
     """One ladder of chains with all that it needs to go on alone in a thread."""
 
-    def __init__(
-        self, collapsed: Collapsed, target: Target, start: Structure, rng: np.random.Generator, n: int
-    ) -> None:
+    def __init__(self, collapsed: Collapsed, target: Target, starts: list[Structure], rng: np.random.Generator) -> None:
         evidence = collapsed.evidence
         self.evidence = evidence
         # A copy for each replica: threads that count references to the same arrays slow each other down.
         self.target: Target = _copied(target)
         self.memory = empty_memory(rng, evidence, inline=hasattr(evidence, "tables"))
         self.n_kept = 0
-        d, m = evidence.n_variables, evidence.n_contexts
+        d, m, n = evidence.n_variables, evidence.n_contexts, len(starts)
         self.request = Request(
             np.zeros(1, np.int64), np.zeros(d, np.uint8), np.zeros(m, np.int8), np.zeros(1, np.uint64)
         )
-        self.chains = new_chains(collapsed, start, rng, n)
+        self.chains = new_chains(collapsed, starts, rng)
         self.counts = Counts(np.zeros((n, 8, 2), np.int64), np.zeros((n, 2)))
         self.betas = np.ones(n)
         self.position = np.zeros(3, np.int64)
+        self.edge_sum, self.target_sum, self.n_seen = np.zeros((d, d)), np.zeros((m, d)), np.zeros(1)
 
     def advance(self, until: int, n_moves: int) -> None:
         """Go on until the sweep, fetching scores that compiled code does not have."""
@@ -116,6 +116,23 @@ class Replica:
     def swap_rates(self) -> Float[np.ndarray, " L-1"]:
         return self.counts.swaps[:-1, 1] / np.maximum(self.counts.swaps[:-1, 0], 1)
 
+    def observe(self) -> None:
+        """Remember which edges and targets the colder quarter of the ladder has."""
+        cold = self.chains.at_level[: max(len(self.betas) // 4, 1)]
+        self.edge_sum += self.chains.edges[cold].mean(axis=0)
+        self.target_sum += (self.chains.states[cold] > 0).mean(axis=0).T
+        self.n_seen += 1
+
+    def learn(self) -> None:
+        """Propose the pairs most whose indicator was least certain; fixed from here on, so that no ratio changes."""
+        if not self.n_seen[0]:
+            return
+        edges, targets = self.edge_sum / self.n_seen, self.target_sum / self.n_seen
+        old = self.target.proposals
+        edge_weight = _sharpened(np.exp(old.edge_log), edges * (1 - edges))
+        target_weight = _sharpened(np.exp(old.target_log), targets * (1 - targets))
+        self.target = self.target._replace(proposals=proposals(edge_weight, target_weight, old.move_sum))
+
     def reset_counts(self) -> None:
         self.counts.swaps[:], self.counts.moves[:] = 0, 0
 
@@ -128,12 +145,14 @@ class Replica:
         """Everything that changes during a run, except scores in memory, which can be computed again."""
         chains = {f"chains.{name}": value for name, value in self.chains._asdict().items()}
         counts = {f"counts.{name}": value for name, value in self.counts._asdict().items()}
-        return chains | counts | {"betas": self.betas, "position": self.position}
+        seen = {"edge_sum": self.edge_sum, "target_sum": self.target_sum, "n_seen": self.n_seen}
+        return chains | counts | seen | {"betas": self.betas, "position": self.position}
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         self.chains = Chains(*(arrays[f"chains.{name}"].copy() for name in Chains._fields))
         self.counts = Counts(*(arrays[f"counts.{name}"].copy() for name in Counts._fields))
-        self.betas, self.position = arrays["betas"].copy(), arrays["position"].copy()
+        for name in ("betas", "position", "edge_sum", "target_sum", "n_seen"):
+            setattr(self, name, arrays[name].copy())
 
 
 class Recorder:
@@ -173,8 +192,7 @@ class _Run:
         self.replicas = []
         for child in np.random.SeedSequence(seed).spawn(method.n_replicas):
             rng = np.random.default_rng(child)
-            start = initial(rng, collapsed, data)
-            replica = Replica(collapsed, target, start, rng, method.levels(d))
+            replica = Replica(collapsed, target, initial(rng, collapsed, data, method.levels(d)), rng)
             replica.betas = np.geomspace(1, 1 / (method.max_temperature or START_TEMPERATURE), method.levels(d))
             self.replicas.append(replica)
         per_replica = math.ceil(method.n_draws / method.n_replicas)
@@ -221,7 +239,10 @@ class _Run:
             sweep = stop
             if sweep in self.adaptations and sweep < self.burn_in:
                 replica.adapt(adapt_range=self.method.max_temperature is None)
+            if sweep < self.burn_in:
+                replica.observe()
             if sweep == self.burn_in:
+                replica.learn()
                 replica.reset_counts()
             if sweep > self.burn_in:
                 recorder.record(sweep - self.burn_in, replica.sample())
@@ -229,7 +250,7 @@ class _Run:
     def _next_event(self, sweep: int, until: int, every: int) -> int:
         events = [until, *(at for at in self.adaptations if at > sweep)]
         if sweep < self.burn_in:
-            events.append(self.burn_in)
+            events.append(min(sweep - sweep % OBSERVE + OBSERVE, self.burn_in))
         else:
             events.append(self.burn_in + ((sweep - self.burn_in) // every + 1) * every)
         return min(events)
@@ -243,6 +264,7 @@ class _Run:
             self.burn_in = sweep
             self.adaptations = set()
             for replica in self.replicas:
+                replica.learn()
                 replica.reset_counts()
         if seconds > budget and any(recorder.draws for recorder in self.recorders):
             self.total = sweep
@@ -283,6 +305,8 @@ class _Run:
         for r, (replica, recorder) in enumerate(self._pairs()):
             own = {name.removeprefix(f"{r}."): value for name, value in arrays.items() if name.startswith(f"{r}.")}
             replica.restore(own)
+            if sweep >= self.burn_in:
+                replica.learn()
             recorder.every = int(own["every"])
             parts = (own["draws.graphs"], own["draws.states"], own["draws.log_posterior"].tolist())
             recorder.draws = list(zip(*parts, strict=True))
@@ -303,35 +327,44 @@ def compiled_target(collapsed: Collapsed, data: ContextData, weights: MoveWeight
         np.ascontiguousarray(prior.target_count_log, float),
     )
     edges, targets = edge_weights(data, prior), target_weights(data)
+    chosen = proposals(edges, targets, np.cumsum(_move_weights(weights, evidence)))
+    return Target(getattr(evidence, "tables", None) or moves.no_tables(), tables, chosen)
+
+
+def proposals(
+    edges: Float[np.ndarray, "d d"], targets: Float[np.ndarray, "M d"], move_sum: Float[np.ndarray, " 8"]
+) -> Proposals:
     with np.errstate(divide="ignore"):
-        proposals = moves.Proposals(
-            np.log(edges),
-            np.cumsum(edges),
-            np.log(targets),
-            np.cumsum(targets),
-            np.cumsum(_move_weights(weights, evidence)),
-        )
-    return Target(getattr(evidence, "tables", None) or moves.no_tables(), tables, proposals)
+        return Proposals(np.log(edges), np.cumsum(edges), np.log(targets), np.cumsum(targets), move_sum)
 
 
-def new_chains(collapsed: Collapsed, start: Structure, rng: np.random.Generator, n: int) -> Chains:
-    """`n` chains at the same structure."""
-    graph, states = start
-    d, m = len(graph), len(states)
-    nodes = np.arange(d)
-    score = collapsed.evidence.log_evidences(nodes, graph.T.astype(bool), np.ascontiguousarray(states.T))
-    log_prior = collapsed.prior.log_prob_graph(graph) + collapsed.prior.log_prob_states(states)
-    parents, n_parents = np.zeros((d, d), np.int64), graph.sum(axis=0).astype(np.int64)
-    for j in range(d):
-        parents[j, : n_parents[j]] = np.flatnonzero(graph[:, j])
+def _sharpened(weight: np.ndarray, uncertain: np.ndarray) -> np.ndarray:
+    """Half of the old weights and half of new ones in proportion to the uncertainty of what they propose."""
+    if uncertain.sum() <= 0:
+        return weight
+    return 0.5 * weight / weight.sum() + 0.5 * uncertain / uncertain.sum()
+
+
+def new_chains(collapsed: Collapsed, starts: list[Structure], rng: np.random.Generator) -> Chains:
+    """One chain for each structure, the first at the coldest level."""
+    graphs = np.stack([graph for graph, _ in starts])
+    states = np.ascontiguousarray(np.stack([states.T for _, states in starts]))
+    n, d, m = states.shape
+    nodes, masks = np.tile(np.arange(d), n), graphs.transpose(0, 2, 1).reshape(n * d, d).astype(bool)
+    score = collapsed.evidence.log_evidences(nodes, masks, states.reshape(n * d, m)).reshape(n, d)
+    parents = np.zeros((n, d, d), np.int64)
+    for c, j in np.ndindex(n, d):
+        chosen = np.flatnonzero(graphs[c, :, j])
+        parents[c, j, : len(chosen)] = chosen
+    prior = collapsed.prior
     return Chains(
-        np.repeat(graph[None].astype(np.uint8), n, axis=0),
-        np.repeat(parents[None], n, axis=0),
-        np.repeat(n_parents[None], n, axis=0),
-        np.ascontiguousarray(np.repeat(states.T[None], n, axis=0)),
-        np.repeat((states > 0).sum(axis=1).astype(np.int64)[None], n, axis=0).reshape(n, m),
-        np.repeat(score[None], n, axis=0),
-        np.full(n, log_prior),
+        graphs.astype(np.uint8),
+        parents,
+        graphs.sum(axis=1).astype(np.int64),
+        states,
+        (states > 0).sum(axis=1).astype(np.int64),
+        score,
+        np.array([prior.log_prob_graph(graph) + prior.log_prob_states(states) for graph, states in starts]),
         np.arange(n),
         rng.integers(1, 2**63, 4, dtype=np.uint64),
     )

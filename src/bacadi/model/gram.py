@@ -86,7 +86,11 @@ def regression_log_evidence(prior, matrix, n_rows, node, n_parents):  # type: ig
         for c in range(a):
             value -= matrix[a, c] * matrix[a, c]
         if a < size - 1:
-            matrix[a, a] = math.sqrt(value)
+            if value > 0.0:
+                matrix[a, a] = math.sqrt(value)
+            else:
+                # Never below Λ but for rounding, where columns repeat each other: this one then has nothing to add.
+                value, matrix[a, a] = prior.precision[node].min(), np.inf
             product *= value
             if product > 1e150 or product < 1e-150:  # one logarithm serves most determinants
                 log_det, product = log_det + math.log(product), 1.0

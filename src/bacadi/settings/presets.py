@@ -1,10 +1,14 @@
 """Presets as plain data: the settings of each preset for each mechanism, where they differ from the defaults.
 
-`paper` is the text of the paper: α_t = .01 t, β_t = 2 t, 20 particles, 2000 steps, G and I relaxed together, four
-kernel terms. Where the text gives no value (step size, samples, the density of untargeted effects, how samples are
-averaged) it takes what measured best; docs/developer/svgd.md has the numbers. `authors` is what the authors' code does:
-each block relaxes only what it must, one kernel term for Θ and Θ_I together, E[h(G)] by Gumbel-softmax samples, density
-1 for untargeted effects, particles read at α = ∞ and weighted by their posterior, 3000 steps where Θ is explicit.
+`default` is for a user who knows nothing of the scale of the data: priors in the own unit of each column, noise,
+intercept, effect means and effect noise inferred. With the linear mechanism it is `inference.fit.default_model`.
+
+`paper` is the text of the paper: fixed noise, α_t = .01 t, β_t = 2 t, 20 particles, 2000 steps, G and I relaxed
+together, four kernel terms. Where the text gives no value (step size, samples, the density of untargeted effects, how
+samples are averaged) it takes what measured best; docs/developer/svgd.md has the numbers. `authors` is what the
+authors' code does: each block relaxes only what it must, one kernel term for Θ and Θ_I together, E[h(G)] by
+Gumbel-softmax samples, density 1 for untargeted effects, particles read at α = ∞ and weighted by their posterior, 3000
+steps where Θ is explicit.
 
 Bandwidths are those that won the authors' search on Erdős-Rényi graphs, halved: their kernel is exp(-‖·‖²/h) and ours
 exp(-‖·‖²/2τ), so τ = h/2. None are stored for BGe; it takes those of the linear model, which are the defaults.
@@ -18,6 +22,21 @@ _NONLINEAR: dict[str, Any] = {
     "bandwidth_theta": 60.5,
     "bandwidth_theta_int": 60.5,
 }
+_OWN_UNITS: dict[str, Any] = {
+    "units": "own",
+    "effect_noise_std": "inferred",
+    "effect_noise_shape": 1.0,
+    "effect_noise_scale": 0.5,
+}
+_DEFAULT_LINEAR: dict[str, Any] = _OWN_UNITS | {
+    "noise_std": "inferred",
+    "noise_shape": 1.0,
+    "noise_scale": 0.1,
+    "weight_std": 5.0,
+    "intercept": True,
+    "intercept_std": 10.0,
+}
+_DEFAULT_NONLINEAR: dict[str, Any] = _OWN_UNITS | {"noise_std": "inferred", "noise_shape": 1.0, "noise_scale": 0.5}
 _AUTHORS_MODEL: dict[str, Any] = {"pseudo_prior": False}
 _AUTHORS: dict[str, Any] = {
     "estimator": "blockwise",
@@ -32,9 +51,12 @@ _AUTHORS: dict[str, Any] = {
 }
 
 PRESETS: dict[tuple[str, str], dict[str, dict[str, Any]]] = {
-    ("paper", "linear"): {"model": {}, "svgd": {}},
-    ("paper", "nonlinear"): {"model": {}, "svgd": _NONLINEAR},
-    ("paper", "bge"): {"model": {}, "svgd": {}},
+    ("default", "linear"): {"model": _DEFAULT_LINEAR},
+    ("default", "nonlinear"): {"model": _DEFAULT_NONLINEAR, "svgd": _NONLINEAR},
+    ("default", "bge"): {"model": _OWN_UNITS},
+    ("paper", "linear"): {},
+    ("paper", "nonlinear"): {"svgd": _NONLINEAR},
+    ("paper", "bge"): {},
     ("authors", "linear"): {"model": _AUTHORS_MODEL, "svgd": _AUTHORS},
     ("authors", "nonlinear"): {"model": _AUTHORS_MODEL, "svgd": _AUTHORS | _NONLINEAR},
     ("authors", "bge"): {"model": _AUTHORS_MODEL, "svgd": _AUTHORS | {"steps": 2000}},

@@ -1,4 +1,4 @@
-"""What a setting may be: a choice, a number, a whole number, yes or no, or a list of widths."""
+"""What a setting may be: a choice, a number, a whole number, yes or no, or a list of numbers."""
 
 import math
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Number:
-    """A finite number, above `above` or at least `least`, or a word that stands for one.
+    """A finite number, above `above`, at least `least` and below `below`, or a word that stands for one.
 
     >>> Number(above=0, word="median").read(2), Number(above=0).read(-1.0) is REFUSED
     (2.0, True)
@@ -43,6 +43,7 @@ class Number:
     above: float | None = None
     least: float | None = None
     word: str | None = None
+    below: float | None = None
 
     def read(self, value: Any) -> Any:
         if self.word is not None and value == self.word:
@@ -51,12 +52,13 @@ class Number:
             return REFUSED
         if (self.above is not None and value <= self.above) or (self.least is not None and value < self.least):
             return REFUSED
-        return float(value)
+        return REFUSED if self.below is not None and value >= self.below else float(value)
 
     @property
     def words(self) -> str:
         bound = "" if self.above is None else f" above {self.above:g}"
         bound += "" if self.least is None else f" of at least {self.least:g}"
+        bound += "" if self.below is None else f" and below {self.below:g}"
         return f"a number{bound}" + ("" if self.word is None else f' or "{self.word}"')
 
 
@@ -102,6 +104,30 @@ class Widths:
     @property
     def words(self) -> str:
         return "a list of whole numbers of at least 1, such as [5]"
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A list of numbers above 0: at least one of them, or `shares` of them that add up to 1.
+
+    >>> Numbers().read([1, 2.5]), Numbers(shares=2).read([0.5, 0.6]) is REFUSED
+    ((1.0, 2.5), True)
+    """
+
+    shares: int | None = None
+
+    def read(self, value: Any) -> Any:
+        if not isinstance(value, list | tuple) or any(Number(above=0).read(item) is REFUSED for item in value):
+            return REFUSED
+        if self.shares is not None and (len(value) != self.shares or not math.isclose(math.fsum(value), 1)):
+            return REFUSED
+        return tuple(float(item) for item in value) or REFUSED
+
+    @property
+    def words(self) -> str:
+        if self.shares is None:
+            return "a list of numbers above 0, such as [0.5, 2]"
+        return f"a list of {self.shares} numbers above 0 that add up to 1"
 
 
 def setting(default: Any, rule: Rule, only: Mapping[str, tuple[str, ...]] | None = None) -> Any:

@@ -1,0 +1,49 @@
+"""Mechanisms as Gaussian processes: smooth functions of the parents, integrated out; for mcmc and exact alone."""
+
+from typing import NoReturn
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+
+from bacadi.data.context import ContextData
+from bacadi.errors import ConfigError
+from bacadi.model.collapsed import AbstractEvidence, States
+from bacadi.model.kernels_gp import RBF, AbstractKernel, FixedVariance, InverseGamma
+from bacadi.model.mechanism import AbstractMarginalMechanism
+from bacadi.model.noise import AbstractNoise, FixedNoise, InferredNoise
+
+
+class GaussianProcess(AbstractMarginalMechanism):
+    """x_j = f_j(parents) + ε_j with f_j ~ GP(0, s_j² k) and ε_j ~ N(0, s_j² ρ_j), over one of the `kernels`.
+
+    With `FixedNoise` s = 1 and ρ is its variance; with `InferredNoise` s² is integrated out and ρ chosen. Of several
+    kernels each variable gets the one under which it is likeliest, chosen before sampling.
+
+    >>> GaussianProcess().kernels[0].lengthscale
+    1.0
+    """
+
+    kernels: tuple[AbstractKernel, ...] = (RBF(constant=1.0),)
+    noise: AbstractNoise = InferredNoise(1.0, 0.5)
+
+    def evidence(self, data: ContextData, states: States) -> AbstractEvidence:
+        from bacadi.model.gaussian_process import KernelEvidence
+
+        if isinstance(self.noise, FixedNoise):
+            return KernelEvidence.from_data(data, states, self.kernels, FixedVariance(self.noise.std**2))
+        assert isinstance(self.noise, InferredNoise), "no other noise has a closed form"
+        return KernelEvidence.from_data(data, states, self.kernels, InverseGamma(self.noise.shape, self.noise.scale))
+
+    def prepare(self, data: ContextData, dtype: jnp.dtype) -> PyTree:
+        self._refuse()
+
+    def log_evidence(
+        self, graphs: Float[Array, "d S d"], keep: Float[Array, "K S d"], statistics: PyTree
+    ) -> Float[Array, "S d"]:
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise ConfigError(
+            "A GaussianProcess is integrated out and has no parameters for SVGD; use method mcmc or exact with it, "
+            "or NeuralGaussian with SVGD."
+        )

@@ -1,0 +1,32 @@
+"""From settings to a bootstrapped baseline; nothing here needs JAX."""
+
+from dataclasses import asdict
+from typing import Any
+
+from bacadi.baselines import JCIPC, AbstractBaseline, AverageLikelihoodWeights, Bootstrap, PosteriorWeights
+from bacadi.baselines import UniformWeights as Uniform
+from bacadi.baselines.dcdi_g import DCDIG
+from bacadi.baselines.ut_igsp import UTIGSP
+from bacadi.settings.schema import Settings
+
+CLASSES: dict[str, type[AbstractBaseline]] = {"jci-pc": JCIPC, "ut-igsp": UTIGSP, "dcdi-g": DCDIG}
+_WEIGHTS = {"posterior": PosteriorWeights, "average-likelihood": AverageLikelihoodWeights, "uniform": Uniform}
+_SAMPLES = {"jci-pc": 20, "ut-igsp": 20, "dcdi-g": 5}
+_NOTHING = ("auto", "none")
+
+
+def build_baseline(settings: Settings) -> Bootstrap:
+    """The baseline of the settings with its bootstrap.
+
+    >>> build_baseline(Settings("dcdi-g", None)).n_samples
+    5
+    """
+    chosen = settings.bootstrap
+    samples = _SAMPLES[settings.method] if isinstance(chosen.samples, str) else chosen.samples
+    fields = {key: _present(value) for key, value in asdict(settings.section(settings.method)).items()}
+    baseline = CLASSES[settings.method](**fields)
+    return Bootstrap(baseline, samples, _WEIGHTS[chosen.weights](), chosen.max_retries)
+
+
+def _present(value: Any) -> Any:
+    return None if value in _NOTHING else value

@@ -1,0 +1,94 @@
+"""From the section `[model]` to the model."""
+
+import jax
+
+from bacadi.model.bge import BGe
+from bacadi.model.effect import AbstractEffect, EffectMixture, HardGaussian, ScaleGaussian, ShiftGaussian, SoftGaussian
+from bacadi.model.gaussian_process_mechanism import GaussianProcess
+from bacadi.model.kernels_gp import RBF, AdditiveRBF
+from bacadi.model.linear import LinearGaussian
+from bacadi.model.mechanism import AnyMechanism
+from bacadi.model.model import Model
+from bacadi.model.neural import NeuralGaussian
+from bacadi.model.noise import AbstractNoise, FixedNoise, InferredNoise
+from bacadi.model.priors import AbstractGraphPrior, ErdosRenyi, LatentPrior, ScaleFree, TargetPrior, UniformGraph
+from bacadi.settings.sections import MIXED, ModelSettings
+
+_ACTIVATIONS = {
+    "sigmoid": jax.nn.sigmoid,
+    "tanh": jax.nn.tanh,
+    "relu": jax.nn.relu,
+    "gelu": jax.nn.gelu,
+    "softplus": jax.nn.softplus,
+}
+_SMOOTH_KERNELS = {"rbf": RBF, "additive": AdditiveRBF}
+# The intercept of a mechanism, as variance in units of the noise: with noise inferred a column need not have mean 0.
+_INTERCEPT = 1.0
+
+
+def build_model(chosen: ModelSettings) -> Model:
+    """The model that the section stands for.
+
+    >>> type(build_model(ModelSettings(effect="any")).effect).__name__
+    'EffectMixture'
+    """
+    return Model(
+        mechanism=_mechanism(chosen),
+        effect=_effect(chosen, chosen.effect),
+        graph_prior=_graph_prior(chosen),
+        target_prior=TargetPrior(
+            sparsity=chosen.sparsity, gamma_std=chosen.gamma_std, change_of_variables=chosen.change_of_variables
+        ),
+        latent_prior=LatentPrior(None if isinstance(chosen.z_std, str) else chosen.z_std),
+        own_units=chosen.units == "own",
+    )
+
+
+def _noise(std: float | str, shape: float, scale: float) -> AbstractNoise:
+    return InferredNoise(shape, scale) if isinstance(std, str) else FixedNoise(std)
+
+
+def _mechanism(chosen: ModelSettings) -> AnyMechanism:
+    if chosen.mechanism == "bge":
+        return BGe(alpha_mu=chosen.alpha_mu, alpha_omega_excess=chosen.alpha_omega_excess)
+    noise = _noise(chosen.noise_std, chosen.noise_shape, chosen.noise_scale)
+    if chosen.mechanism == "linear":
+        return LinearGaussian(
+            noise=noise,
+            weight_prior_std=chosen.weight_std,
+            intercept_prior_std=chosen.intercept_std if chosen.intercept else None,
+            mask_prior=chosen.mask_prior,
+        )
+    if chosen.kernel != "network":
+        kernel, constant = _SMOOTH_KERNELS[chosen.kernel], _INTERCEPT if isinstance(noise, InferredNoise) else 0.0
+        return GaussianProcess(tuple(kernel(scale, constant=constant) for scale in chosen.lengthscales), noise)
+    return NeuralGaussian(
+        hidden=chosen.hidden,
+        activation=_ACTIVATIONS[chosen.activation],
+        noise=noise,
+        prior_std=chosen.weight_std,
+        mask_prior=chosen.mask_prior,
+    )
+
+
+def _effect(chosen: ModelSettings, kind: str) -> AbstractEffect:
+    if kind == "any":
+        return EffectMixture(tuple(_effect(chosen, each) for each in MIXED), chosen.shares)
+    if kind == "soft":
+        return SoftGaussian()
+    if kind == "shift":
+        return ShiftGaussian(chosen.shift_std)
+    if kind == "scale":
+        return ScaleGaussian(chosen.scale_ratios)
+    return HardGaussian(
+        noise=_noise(chosen.effect_noise_std, chosen.effect_noise_shape, chosen.effect_noise_scale),
+        mean_prior_mean=chosen.effect_mean,
+        mean_prior_std=chosen.effect_mean_std,
+        pseudo_prior=chosen.pseudo_prior,
+    )
+
+
+def _graph_prior(chosen: ModelSettings) -> AbstractGraphPrior:
+    if chosen.graph_prior == "er":
+        return ErdosRenyi(chosen.edges_per_node)
+    return ScaleFree(chosen.exponent) if chosen.graph_prior == "sf" else UniformGraph()

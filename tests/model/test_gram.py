@@ -1,0 +1,309 @@
+"""Linear and BGe evidence against the N×N Gaussian or Student t, against BGe in JAX, against integrals of Ψ over the
+parameters, and parameter draws against their closed form."""
+
+from collections.abc import Callable
+from functools import partial
+from itertools import product
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.stats import invgamma, kstest, multivariate_normal, multivariate_t, norm
+
+from bacadi.data.context import ContextData
+from bacadi.graph import all_dags, cpdag
+from bacadi.model.bge import BGe
+from bacadi.model.collapsed import EffectKind, States
+from bacadi.model.effect import EffectMixture, HardGaussian, HardTheta, ScaleGaussian, ShiftGaussian, SoftGaussian
+from bacadi.model.evidence import RowsEvidence
+from bacadi.model.latent import Structures
+from bacadi.model.linear import LinearGaussian, LinearTheta
+from bacadi.model.mechanism import AnyMechanism
+from bacadi.model.model import Model
+from bacadi.model.noise import FixedNoise, InferredNoise
+
+D, M = 4, 4
+KINDS = EffectMixture((HardGaussian(), ShiftGaussian(1.5), ScaleGaussian((0.25, 4.0)), SoftGaussian()))
+
+
+def some_data(seed: int, counts: tuple[int, ...] = (12, 6, 5, 1, 4), d: int = D) -> ContextData:
+    """Correlated columns away from 0; one context has a single row."""
+    rng = np.random.default_rng(seed)
+    context = np.repeat(np.arange(len(counts)), counts)
+    x = rng.normal(size=(len(context), d)) @ rng.normal(size=(d, d)) + rng.normal(size=d)
+    names = tuple(f"x{j}" for j in range(d)), tuple(f"k{k}" for k in range(1, len(counts)))
+    return ContextData(x, context, *names, "obs")
+
+
+class Textbook(NamedTuple):
+    """Prior variances of weights and intercept in units of σ² (None: no intercept), and σ² or its InvGamma(a, b)."""
+
+    weight: float
+    intercept: float | None
+    noise: Callable[[int], tuple[float, ...]]  # of the number of parents
+
+
+FIXED, INFERRED = FixedNoise(0.7), InferredNoise(2.5, 0.4)
+MODELS: dict[str, tuple[AnyMechanism, Textbook]] = {
+    "known noise": (LinearGaussian(FIXED, 1.3), Textbook(1.3**2 / 0.49, None, lambda _: (0.49,))),
+    "known noise, intercept": (LinearGaussian(FIXED, 1.3, 3.0), Textbook(1.3**2 / 0.49, 9 / 0.49, lambda _: (0.49,))),
+    "noise inferred": (LinearGaussian(INFERRED, 1.3), Textbook(1.69, None, lambda _: (2.5, 0.4))),
+    "noise inferred, intercept": (LinearGaussian(INFERRED, 1.3, 3.0), Textbook(1.69, 9.0, lambda _: (2.5, 0.4))),
+    # Geiger, Heckerman 2002: T = t I, t = α_μ (α_ω - d - 1) / (α_μ + 1) = .75 · 2 / 1.75 with α_ω = d + 3.
+    "BGe": (BGe(0.75, 3.0), Textbook(7 / 6, 4 / 3, lambda size: ((3.0 + size + 1) / 2, 3 / 7))),
+}
+
+
+def dense(book: Textbook, y: np.ndarray, z: np.ndarray, added: np.ndarray) -> float:
+    """log density of y with covariance σ² (Z V Z' + added), σ² known or inverse gamma."""
+    cov = book.weight * z @ z.T + (0.0 if book.intercept is None else book.intercept) + added
+    noise = book.noise(z.shape[1])
+    if len(y) == 0:
+        return 0.0
+    if len(noise) == 1:
+        return float(multivariate_normal(np.zeros(len(y)), noise[0] * cov).logpdf(y))
+    return float(multivariate_t(np.zeros(len(y)), noise[1] / noise[0] * cov, df=2 * noise[0]).logpdf(y))
+
+
+def reference(
+    book: Textbook, data: ContextData, states: States, node: int, parents: np.ndarray, state: np.ndarray
+) -> float:
+    """The evidence from matrices as large as there are rows."""
+    of_row = np.concatenate([[0], state])[data.context]
+    kind, value = states.kind[of_row], states.value[of_row]
+    y, z = data.x[:, node], data.x[:, parents]
+    own = (kind != EffectKind.HARD) & (kind != EffectKind.SOFT)
+    added = np.diag(np.where(kind == EffectKind.SCALE, value, 1.0))
+    same = data.context[:, None] == data.context[None, :]
+    added += np.where(same & (kind == EffectKind.SHIFT)[:, None], (value**2)[:, None], 0.0)
+    total = dense(book, y[own], z[own], added[np.ix_(own, own)])
+    for k, s in enumerate(state):
+        rows = data.context == k + 1
+        if states.kind[s] == EffectKind.HARD:
+            total += states.hard_log_evidence[k, node]
+        if states.kind[s] == EffectKind.SOFT:
+            total += dense(book, y[rows], z[rows], np.eye(rows.sum()))
+    return total
+
+
+def requests(seed: int, n: int, states: States, m: int = M) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Random nodes, parents and columns of states; the first columns hold one kind of effect alone."""
+    rng = np.random.default_rng(seed)
+    nodes = rng.integers(D, size=n)
+    parents = rng.random((n, D)) < 0.5
+    parents[np.arange(n), nodes] = False
+    columns = rng.integers(states.n_states, size=(n, m)).astype(np.int8)
+    columns[: states.n_states] = np.arange(states.n_states)[:, None]
+    return nodes, parents, columns
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_evidence_is_the_dense_gaussian_or_t(name: str) -> None:
+    mechanism, book = MODELS[name]
+    data = some_data(1)
+    states = KINDS.states(data)
+    evidence, (nodes, parents, columns) = mechanism.evidence(data, states), requests(2, 60, states)
+    found = [evidence.log_evidence(int(j), p, s) for j, p, s in zip(nodes, parents, columns, strict=True)]
+    expected = [
+        reference(book, data, states, int(j), p, s) for j, p, s in zip(nodes, parents, columns, strict=True)
+    ]
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_array_equal(evidence.log_evidences(nodes, parents, columns), found)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_repeated_and_shuffled_rows(name: str) -> None:
+    """The tables do not grow with the rows, and rows count as often as they occur, in whatever order."""
+    mechanism, book = MODELS[name]
+    data, rng = some_data(3), np.random.default_rng(0)
+    at = rng.permutation(np.repeat(np.arange(data.n_rows), 5))
+    many = ContextData(data.x[at], data.context[at], data.variables, data.contexts, "obs")
+    states = KINDS.states(many)
+    evidence, small = mechanism.evidence(many, states), mechanism.evidence(data, KINDS.states(data))
+    assert evidence.tables.gram.nbytes == small.tables.gram.nbytes
+    for j, p, s in zip(*requests(4, 12, states), strict=True):
+        expected = reference(book, many, states, int(j), p, s)
+        np.testing.assert_allclose(evidence.log_evidence(int(j), p, s), expected, rtol=1e-8)
+
+
+def test_bge_is_that_of_the_differentiable_reading() -> None:
+    data, mechanism = some_data(5), BGe(0.75, 3.0)
+    states = HardGaussian().states(data)
+    nodes, parents, columns = requests(6, 40, states)
+    found = mechanism.evidence(data, states).log_evidences(nodes, parents, columns)
+    hard = (columns * states.hard_log_evidence[:, nodes].T).sum(axis=1)
+    with jax.enable_x64(True):
+        statistics = mechanism.prepare(data, jnp.dtype("float64"))
+        graphs, keep = np.zeros((D, 40, D)), np.ones((M + 1, 40, D))
+        for b, j in enumerate(nodes):
+            graphs[:, b, j], keep[1:, b, j] = parents[b], 1 - columns[b]
+        other = np.asarray(mechanism.log_evidence(jnp.asarray(graphs), jnp.asarray(keep), statistics))
+    np.testing.assert_allclose(found - hard, other[np.arange(40), nodes], rtol=1e-9)
+
+
+def test_bge_scores_markov_equivalent_graphs_alike() -> None:
+    data = some_data(7, (15,), 4)
+    evidence = BGe(0.75, 3.0).evidence(data, HardGaussian().states(data))
+    by_class: dict[bytes, list[float]] = {}
+    for graph in all_dags(4):
+        edges, none = graph.astype(bool), np.zeros((4, 0), np.int8)
+        score = evidence.log_evidences(np.arange(4), np.ascontiguousarray(edges.T), none).sum()
+        by_class.setdefault(np.asarray(cpdag(graph), np.int8).tobytes(), []).append(score)
+    assert len(by_class) == 185  # Markov equivalence classes of four variables (Gillispie, Perlman 2002)
+    assert max(np.ptp(scores) for scores in by_class.values()) < 1e-9
+    assert np.ptp([scores[0] for scores in by_class.values()]) > 1
+
+
+def grid(low: float, high: float, n: int) -> np.ndarray:
+    return np.linspace(low, high, n)
+
+
+@pytest.mark.parametrize("graph", all_dags(2))
+def test_known_noise_collapse_is_the_integral_of_psi(graph: np.ndarray) -> None:
+    """∫∫ Ψ dθ dμ, column by column, by the trapezoid rule: the two readings are one model."""
+    data = some_data(8, (9, 5), 2)
+    data = ContextData(data.x / data.x.std(), data.context, data.variables, data.contexts, "obs")
+    model = Model(LinearGaussian(FixedNoise(0.6), 1.2), HardGaussian(FixedNoise(0.8), 0.3, 2.0))
+    collapsed = model.collapse(data)
+    weights, means = grid(-9, 9, 451), grid(-13, 13, 451)
+    with jax.enable_x64(True):
+        prepared = model.prepare(data, dtype=jnp.dtype("float64"))
+
+        def psi(targets: jnp.ndarray, weight: jnp.ndarray, mean: jnp.ndarray) -> jnp.ndarray:
+            theta = LinearTheta(jnp.full((2, 2), weight), None, None)
+            structures = Structures(jnp.asarray(graph, float)[:, None, :], targets[:, None, :])
+            return model.log_psi(theta, HardTheta(jnp.full((1, 2), mean), None), structures, prepared)[0]
+
+        over = jax.jit(jax.vmap(jax.vmap(psi, in_axes=(None, None, 0)), in_axes=(None, 0, None)))
+        for state in product((0, 1), repeat=2):
+            log_psi = np.asarray(over(jnp.asarray([state], float), weights, means))
+            for j in range(2):
+                of_mean = np.trapezoid(np.exp(log_psi[:, :, j]), means, axis=1)
+                # Without an edge the weight has no density and Ψ does not depend on it.
+                value = np.trapezoid(of_mean, weights) if graph[:, j].any() else of_mean[0]
+                column = np.array([state[j]], np.int8)
+                found = collapsed.evidence.log_evidence(j, graph[:, j].astype(bool), column)
+                np.testing.assert_allclose(found, np.log(value), rtol=1e-6)
+
+
+def test_inferred_noise_collapse_is_the_integral_of_psi() -> None:
+    data = some_data(9, (14,), 2)
+    model = Model(LinearGaussian(InferredNoise(2.5, 0.4), 1.2), HardGaussian())
+    graph = np.array([[0, 1], [0, 0]], np.int8)
+    found = model.collapse(data).evidence.log_evidence(1, graph[:, 1].astype(bool), np.zeros(0, np.int8))
+    weights, log_stds = grid(-12, 12, 2401), grid(-3, 3, 301)
+    with jax.enable_x64(True):
+        prepared = model.prepare(data, dtype=jnp.dtype("float64"))
+
+        def psi(weight: jnp.ndarray, log_std: jnp.ndarray) -> jnp.ndarray:
+            theta = LinearTheta(jnp.full((2, 2), weight), None, jnp.full(2, log_std))
+            structures = Structures(jnp.asarray(graph, float)[:, None, :], jnp.zeros((0, 1, 2)))
+            effect = HardTheta(jnp.zeros((0, 2)), None)
+            return model.log_psi(theta, effect, structures, prepared)[0, 1]
+
+        values = np.asarray(jax.jit(jax.vmap(jax.vmap(psi, in_axes=(None, 0)), in_axes=(0, None)))(weights, log_stds))
+    np.testing.assert_allclose(found, np.log(np.trapezoid(np.trapezoid(np.exp(values), log_stds), weights)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["known noise, intercept", "noise inferred"])
+def test_a_function_of_rows_gives_the_same(name: str) -> None:
+    mechanism, book = MODELS[name]
+    data = some_data(10)
+    states = EffectMixture((HardGaussian(), SoftGaussian())).states(data)
+
+    def log_evidence(node: int, parents: np.ndarray, rows: np.ndarray) -> float:
+        return dense(book, rows[:, node], rows[:, parents], np.eye(len(rows)))
+
+    asked = requests(11, 30, states)
+    one = RowsEvidence(log_evidence, data, states).log_evidences(*asked)
+    np.testing.assert_allclose(one, mechanism.evidence(data, states).log_evidences(*asked), rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("scale", [1e8, 1e-8])
+def test_collinear_columns_of_any_scale_have_a_finite_evidence(name: str, scale: float) -> None:
+    """A score that is no number would be taken for one that is missing, and asked for again for ever."""
+    data = some_data(12)
+    x = scale * np.column_stack([data.x[:, 0], data.x[:, 0], data.x[:, 0] + data.x[:, 1], data.x[:, 1]])
+    same = ContextData(x, data.context, data.variables, data.contexts, "obs")
+    states = KINDS.states(same)
+    asked = requests(13, 200, states)
+    assert np.isfinite(MODELS[name][0].evidence(same, states).log_evidences(*asked)).all()
+
+
+class Moments(NamedTuple):
+    """The posterior of coefficients: mean, covariance in units of σ², and σ² or its InvGamma(a, b)."""
+
+    mean: np.ndarray
+    cov: np.ndarray
+    noise: tuple[float, ...]
+
+
+def closed_form(book: Textbook, y: np.ndarray, z: np.ndarray, added: np.ndarray) -> Moments:
+    """Weighted least squares with the prior, from the rows; `added` is the covariance of the rows over σ²."""
+    n_parents = z.shape[1]
+    variance = [book.weight] * n_parents
+    if book.intercept is not None:
+        z, variance = np.column_stack([z, np.ones(len(z))]), [*variance, book.intercept]
+    inverse, noise = np.linalg.inv(added), book.noise(n_parents)
+    cov = np.linalg.inv(z.T @ inverse @ z + np.diag(1 / np.array(variance)))
+    mean = cov @ z.T @ inverse @ y
+    if len(noise) == 1:
+        return Moments(mean, cov, noise)
+    return Moments(mean, cov, (noise[0] + len(y) / 2, noise[1] + (y @ inverse @ y - mean @ z.T @ inverse @ y) / 2))
+
+
+def check_draws(coefficients: np.ndarray, noise_std: np.ndarray, expected: Moments) -> None:
+    """Coefficients over σ are Gaussian with the covariance, σ² follows its law; false-alarm rate 1e-4 a call."""
+    n, size = coefficients.shape
+    if len(expected.noise) == 1:
+        np.testing.assert_allclose(noise_std, expected.noise[0] ** 0.5, rtol=1e-6)
+    else:
+        assert kstest(noise_std.astype(float) ** 2, invgamma(expected.noise[0], scale=expected.noise[1]).cdf)[1] > 5e-5
+    if size:
+        root = np.linalg.cholesky(np.linalg.inv(expected.cov))
+        standard = ((coefficients - expected.mean) / noise_std[:, None]) @ root
+        products = np.einsum("na,nb->ab", standard, standard) / n - np.eye(size)
+        limit = norm.isf(5e-5 / (2 * (size + size * size)))
+        assert np.abs(standard.mean(axis=0)).max() < limit / n**0.5
+        assert np.abs(products).max() < limit * (2 / n) ** 0.5
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_parameter_draws_have_their_closed_form(name: str) -> None:
+    """Node 3 with parents 0 and 2 is hit by a shift, a scale, a hard and a soft effect at once; node 1 is a root."""
+    mechanism, book = MODELS[name]
+    data, n = some_data(14, (9, 6, 5, 4, 7)), 20_000
+    states = KINDS.states(data)
+    evidence = mechanism.evidence(data, states)
+    graph, state = np.zeros((D, D), np.int8), np.zeros((M, D), np.int8)
+    graph[[0, 2], 3] = 1
+    named = {name: at for at, name in enumerate(states.names)}
+    state[:, 3] = [named["shift"], named["scale 4"], named["hard"], named["soft"]]
+    drawn = evidence.draw_parameters(
+        np.random.default_rng(15), np.repeat(graph[None], n, axis=0), np.repeat(state[None], n, axis=0)
+    )
+    values = {name: np.asarray(item.values, float) for name, item in drawn.items()}
+    zero = np.zeros((n, D))
+    rows, c = data.context < 3, data.context
+    added = np.diag(np.where(c == 2, 4.0, 1.0)) + 1.5**2 * np.outer(c == 1, c == 1)
+    check = partial(closed_form, book)
+    own = check(data.x[rows, 3], data.x[rows][:, [0, 2]], added[np.ix_(rows, rows)])
+    constant = values.get("intercept", zero)[:, 3:] if book.intercept is not None else zero[:, :0]
+    check_draws(np.column_stack([values["weight"][:, [0, 2], 3], constant]), values["noise_std"][:, 3], own)
+    root = check(data.x[:, 1], data.x[:, :0], np.eye(data.n_rows))
+    constant = values.get("intercept", zero)[:, 1:2] if book.intercept is not None else zero[:, :0]
+    check_draws(constant, values["noise_std"][:, 1], root)
+    soft = check(data.x[c == 4, 3], data.x[c == 4][:, [0, 2]], np.eye(7))
+    constant = values["effect_intercept"][:, 3, 3:] if book.intercept is not None else zero[:, :0]
+    coefficients = np.column_stack([values["effect_weight"][:, 3][:, [0, 2], 3], constant])
+    check_draws(coefficients, values["effect_own_noise_std"][:, 3, 3], soft)
+    mean = data.x @ values["weight"][:, :, 3].T + values.get("intercept", zero)[:, 3]
+    residual = (data.x[:, 3][:, None] - mean)[c == 1].sum(axis=0)
+    precision = 6 + 1 / 1.5**2
+    standard = (values["effect_shift"][:, 0, 3] - residual / precision) / values["noise_std"][:, 3] * precision**0.5
+    assert kstest(standard, "norm")[1] > 1e-4
+    assert values["effect_noise_ratio"][0, :, 3].tolist() == [1, 4, 1, 1]
+    assert not values["weight"][:, graph == 0].any() and not values["effect_shift"][:, 1:].any()
