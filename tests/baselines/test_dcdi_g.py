@@ -107,6 +107,7 @@ def test_obvious_tasks_are_solved_with_the_target_mask_the_right_way_round(found
     assert QUICK.batched and QUICK.estimate_many(np.random.default_rng(0), [], None) == []
 
 
+@pytest.mark.slow
 def test_imperfect_interventions_keep_the_parents_of_a_target():
     """The context k1 halves the effect of x0 on x1 and shifts it."""
     data = chain_data(counts=(200, 100, 100))
@@ -139,7 +140,7 @@ def test_equal_seeds_give_equal_estimates_and_known_targets_hold():
     assert not one.converged and is_acyclic(one.graph)
 
 
-@pytest.mark.parametrize("perfect, counts", [(False, (2,)), (True, (2, 1, 1)), (False, (0, 4, 1))])
+@pytest.mark.parametrize("perfect, counts", [(False, (2,)), (True, (0, 4, 1))])
 def test_few_rows_and_no_contexts_give_a_dag(perfect: bool, counts: tuple[int, ...]):
     found = replace(BRIEF, perfect=perfect).estimate(np.random.default_rng(0), chain_data(counts=counts), None)
     assert is_acyclic(found.graph) and found.targets.shape == (len(counts) - 1, 3)

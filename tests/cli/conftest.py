@@ -1,4 +1,4 @@
-"""A small table with a known cause and the commands run in this process, so that compiled steps are shared."""
+"""A small table with a known cause and the commands run in this process, so that compiled code is shared."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -39,9 +39,15 @@ def table(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def arguments(table: Path, tmp_path: Path) -> list[str]:
-    """A tiny fit of the table into the folder `run`."""
+    """A tiny fit of the table by SVGD into the folder `run`."""
     config = tmp_path / "small.toml"
     # Steep schedules, so that twenty steps leave acyclic particles for every seed in use.
     config.write_text("[svgd]\nsamples = 8\nlearning_rate = 0.1\nbeta = 200\nreading = 'limit'\n")
     known = ["fit", str(table), "--context", "context", "--observational", "obs", "--config", str(config)]
-    return [*known, *TINY, "--out", str(tmp_path / "run")]
+    return [*known, "--method", "svgd", *TINY, "--out", str(tmp_path / "run")]
+
+
+@pytest.fixture
+def plain(table: Path, tmp_path: Path) -> list[str]:
+    """A fit of the table without any choice, into the folder `run`."""
+    return ["fit", str(table), "--context", "context", "--observational", "obs", "--out", str(tmp_path / "run")]

@@ -1,4 +1,4 @@
-"""`fit`, `resume` and `export` on a tiny table: the files of the contract, determinism, interruption."""
+"""`fit` by SVGD, `resume` and `export` on a tiny table: the files of the contract, determinism, interruption."""
 
 import csv
 import json
@@ -112,13 +112,13 @@ def test_interrupt_and_resume_equal_one_run(
     result = run(*arguments, "--out", other)
     assert result.exit_code == 130 and "bacadi resume" in result.stderr and result.stderr.count("\n") == 1
     assert {path.name for path in other.iterdir()} == {"config.json", "log.jsonl", "checkpoint.npz"}
-    assert events(other) == ["start", "checkpoint", "interrupted"]
+    assert events(other) == ["start", "opening", "checkpoint", "interrupted"]
     assert_refused(run(*arguments, "--out", other), "unfinished")
     assert_refused(run("export", other), "bacadi resume")
 
     assert run("resume", other).exit_code == 0
     assert {path.name for path in other.iterdir()} == FILES
-    assert events(other)[2:4] == ["interrupted", "resume"] and events(other)[-1] == "done"
+    assert events(other)[3:5] == ["interrupted", "resume"] and events(other)[-1] == "done"
     for file in ("edges.csv", "targets.csv"):
         assert (other / file).read_bytes() == (done / file).read_bytes()
     one, two = (bacadi.load(folder / "posterior.nc") for folder in (done, other))

@@ -29,7 +29,10 @@ def test_broken_tables(case: BrokenTable, run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("extra", "expected"),
     [
-        (("--method", "mcmc"), ("mcmc", "not part of this version")),
+        (("--method", "mcmc"), ("--particles", "no effect with method mcmc", "--method svgd")),
+        (("--sweeps", "9"), ("--sweeps", "no effect with method svgd", "only with mcmc")),
+        (("--samples", "9"), ("--samples", "no effect with method svgd", "jci-pc or ut-igsp or dcdi-g")),
+        (("--time-budget", "0"), ("--time-budget is 0.0", "above 0.")),
         (("--method", "svgdd"), ("'svgdd'", "did you mean 'svgd'")),
         (("--model", "linaer"), ("--model", "did you mean 'linear'")),
         (("--preset", "author"), ("'author'", "did you mean 'authors'")),

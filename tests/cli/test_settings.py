@@ -1,5 +1,6 @@
 """Settings: what is refused and how, which layer wins, and that building them twice gives the same program."""
 
+import json
 from dataclasses import fields
 from pathlib import Path
 
@@ -29,18 +30,16 @@ def test_defaults_are_those_of_the_classes() -> None:
 @pytest.mark.parametrize(("preset", "mechanism"), PRESETS)
 def test_presets_are_valid_and_build_alike_twice(preset: str, mechanism: str) -> None:
     checked(PRESETS[preset, mechanism], "the preset")
-    settings = resolve(preset, flags={"--model": mechanism})
-    assert settings == resolve(preset, flags={"--model": mechanism})
+    settings = resolve(preset, flags={"--model": mechanism}, method="svgd")
+    assert settings == resolve(preset, flags={"--model": mechanism}, method="svgd")
     assert eqx.tree_equal(build(settings), build(settings))
     assert settings.svgd.steps == (3000 if preset == "authors" and mechanism != "bge" else 2000)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_settings_survive_json(mechanism: str) -> None:
-    import json
-
-    settings = resolve("authors", flags={"--model": mechanism})
-    assert restored(json.loads(json.dumps(settings.to_dict())), "x") == settings
+    settings = resolve("authors", flags={"--model": mechanism}, method="svgd")
+    assert restored(json.loads(json.dumps(settings.to_dict())), "x", "svgd", "authors") == settings
 
 
 def test_default_values_obey_their_own_rules() -> None:
@@ -51,10 +50,10 @@ def test_default_values_obey_their_own_rules() -> None:
 
 def test_flags_win_over_file_over_preset_over_defaults(tmp_path: Path) -> None:
     file = written(tmp_path, "[svgd]\nsteps = 7\nparticles = 5\n[model]\nmechanism = 'bge'\n")
-    settings = resolve("authors", file, {"--particles": 3, "--steps": None})
+    settings = resolve("authors", file, {"--particles": 3, "--steps": None}, "svgd")
     assert (settings.model.mechanism, settings.svgd.steps, settings.svgd.particles) == ("bge", 7, 3)
     assert settings.svgd.estimator == "blockwise" and settings.svgd.learning_rate == 0.005
-    assert resolve("paper", file, {"--model": "linear"}).model.mechanism == "linear"
+    assert resolve("paper", file, {"--model": "linear"}, "svgd").model.mechanism == "linear"
 
 
 def test_every_choice_can_be_built(tmp_path: Path) -> None:
@@ -84,10 +83,10 @@ def test_every_choice_can_be_built(tmp_path: Path) -> None:
         double = true
         """,
     )
-    model, method = build(resolve(file=file))
+    model, method = build(resolve(file=file, method="svgd"))
     assert model.mechanism.hidden == (4, 3) and model.latent_prior.z_std == 0.5 and model.graph_prior.exponent == 2.0
     assert method.kernel.bandwidths.z is None and method.reading.n_draws == 3 and method.latent_dim == 2
-    assert eqx.tree_equal((model, method), build(resolve(file=file)))
+    assert eqx.tree_equal((model, method), build(resolve(file=file, method="svgd")))
 
 
 BROKEN = [
@@ -116,7 +115,7 @@ BROKEN = [
 @pytest.mark.parametrize(("text", "expected"), BROKEN, ids=[text.strip() for text, _ in BROKEN])
 def test_broken_files_are_refused_in_one_sentence(text: str, expected: tuple[str, ...], tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as refusal:
-        resolve(file=written(tmp_path, text))
+        resolve(file=written(tmp_path, text), method="svgd")
     message = str(refusal.value)
     assert "\n" not in message and message.endswith(".") and ". " not in message
     for fragment in expected:
@@ -129,6 +128,6 @@ def test_other_refusals(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"no preset 'papr' \(did you mean 'paper'\?\)"):
         resolve("papr")
     with pytest.raises(ConfigError, match=r"--particles is 0; give a whole number"):
-        resolve(flags={"--particles": 0})
+        resolve(flags={"--particles": 0}, method="svgd")
     with pytest.raises(ConfigError, match=r"--model is 'linea' \(did you mean 'linear'\?\)"):
         resolve(flags={"--model": "linea"})

@@ -71,7 +71,9 @@ def test_network_density_equals_the_model(activation):
         graph = jnp.asarray(draw.graph, float)
         model = np.asarray(jax.vmap(lambda row: mechanism.log_prob(theta, graph, row))(jnp.asarray(data.x)))
     attrs = {"configuration": {"model": {"mechanism": configuration(mechanism)}}}
-    density = density_of(Posterior.from_draws(data, draw.graph[None], draw.targets[None], attrs=attrs), data)
+    parameters = {name: Parameter(np.asarray(v)[None], dims) for name, (v, dims) in mechanism.named(theta).items()}
+    drawn = Posterior.from_draws(data, draw.graph[None], draw.targets[None], parameters=parameters, attrs=attrs)
+    density = density_of(drawn, data)
     assert isinstance(density, NetworkDensity)
     np.testing.assert_allclose(density.log_density(draw, data.x), model, rtol=1e-6, atol=1e-6)
 

@@ -2,7 +2,6 @@
 parameters, and parameter draws against their closed form."""
 
 from collections.abc import Callable
-from functools import partial
 from itertools import product
 from typing import NamedTuple
 
@@ -102,13 +101,10 @@ def requests(seed: int, n: int, states: States, m: int = M) -> tuple[np.ndarray,
 @pytest.mark.parametrize("name", MODELS)
 def test_evidence_is_the_dense_gaussian_or_t(name: str) -> None:
     mechanism, book = MODELS[name]
-    data = some_data(1)
-    states = KINDS.states(data)
+    states = KINDS.states(data := some_data(1))
     evidence, (nodes, parents, columns) = mechanism.evidence(data, states), requests(2, 60, states)
     found = [evidence.log_evidence(int(j), p, s) for j, p, s in zip(nodes, parents, columns, strict=True)]
-    expected = [
-        reference(book, data, states, int(j), p, s) for j, p, s in zip(nodes, parents, columns, strict=True)
-    ]
+    expected = [reference(book, data, states, int(j), p, s) for j, p, s in zip(nodes, parents, columns, strict=True)]
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
     np.testing.assert_array_equal(evidence.log_evidences(nodes, parents, columns), found)
 
@@ -156,10 +152,6 @@ def test_bge_scores_markov_equivalent_graphs_alike() -> None:
     assert np.ptp([scores[0] for scores in by_class.values()]) > 1
 
 
-def grid(low: float, high: float, n: int) -> np.ndarray:
-    return np.linspace(low, high, n)
-
-
 @pytest.mark.parametrize("graph", all_dags(2))
 def test_known_noise_collapse_is_the_integral_of_psi(graph: np.ndarray) -> None:
     """∫∫ Ψ dθ dμ, column by column, by the trapezoid rule: the two readings are one model."""
@@ -167,7 +159,7 @@ def test_known_noise_collapse_is_the_integral_of_psi(graph: np.ndarray) -> None:
     data = ContextData(data.x / data.x.std(), data.context, data.variables, data.contexts, "obs")
     model = Model(LinearGaussian(FixedNoise(0.6), 1.2), HardGaussian(FixedNoise(0.8), 0.3, 2.0))
     collapsed = model.collapse(data)
-    weights, means = grid(-9, 9, 451), grid(-13, 13, 451)
+    weights, means = np.linspace(-9, 9, 451), np.linspace(-13, 13, 451)
     with jax.enable_x64(True):
         prepared = model.prepare(data, dtype=jnp.dtype("float64"))
 
@@ -193,7 +185,7 @@ def test_inferred_noise_collapse_is_the_integral_of_psi() -> None:
     model = Model(LinearGaussian(InferredNoise(2.5, 0.4), 1.2), HardGaussian())
     graph = np.array([[0, 1], [0, 0]], np.int8)
     found = model.collapse(data).evidence.log_evidence(1, graph[:, 1].astype(bool), np.zeros(0, np.int8))
-    weights, log_stds = grid(-12, 12, 2401), grid(-3, 3, 301)
+    weights, log_stds = np.linspace(-12, 12, 2401), np.linspace(-3, 3, 301)
     with jax.enable_x64(True):
         prepared = model.prepare(data, dtype=jnp.dtype("float64"))
 
@@ -289,14 +281,13 @@ def test_parameter_draws_have_their_closed_form(name: str) -> None:
     zero = np.zeros((n, D))
     rows, c = data.context < 3, data.context
     added = np.diag(np.where(c == 2, 4.0, 1.0)) + 1.5**2 * np.outer(c == 1, c == 1)
-    check = partial(closed_form, book)
-    own = check(data.x[rows, 3], data.x[rows][:, [0, 2]], added[np.ix_(rows, rows)])
+    own = closed_form(book, data.x[rows, 3], data.x[rows][:, [0, 2]], added[np.ix_(rows, rows)])
     constant = values.get("intercept", zero)[:, 3:] if book.intercept is not None else zero[:, :0]
     check_draws(np.column_stack([values["weight"][:, [0, 2], 3], constant]), values["noise_std"][:, 3], own)
-    root = check(data.x[:, 1], data.x[:, :0], np.eye(data.n_rows))
+    root = closed_form(book, data.x[:, 1], data.x[:, :0], np.eye(data.n_rows))
     constant = values.get("intercept", zero)[:, 1:2] if book.intercept is not None else zero[:, :0]
     check_draws(constant, values["noise_std"][:, 1], root)
-    soft = check(data.x[c == 4, 3], data.x[c == 4][:, [0, 2]], np.eye(7))
+    soft = closed_form(book, data.x[c == 4, 3], data.x[c == 4][:, [0, 2]], np.eye(7))
     constant = values["effect_intercept"][:, 3, 3:] if book.intercept is not None else zero[:, :0]
     coefficients = np.column_stack([values["effect_weight"][:, 3][:, [0, 2], 3], constant])
     check_draws(coefficients, values["effect_own_noise_std"][:, 3, 3], soft)

@@ -2,11 +2,15 @@
 
 from bacadi.baselines.base import AbstractBaseline, Estimate
 from bacadi.baselines.bootstrap import Bootstrap, BootstrapProgress
+from bacadi.baselines.dcdi_g import DCDIG
 from bacadi.baselines.jci_pc import JCIPC
+from bacadi.baselines.ut_igsp import UTIGSP
 from bacadi.baselines.weights import AbstractWeights, AverageLikelihoodWeights, PosteriorWeights, UniformWeights
 
 __all__ = [
+    "DCDIG",
     "JCIPC",
+    "UTIGSP",
     "AbstractBaseline",
     "AbstractWeights",
     "AverageLikelihoodWeights",

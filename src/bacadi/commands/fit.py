@@ -23,10 +23,10 @@ def fit(
         str, typer.Option(help="unknown, known (labels name their targets: a+b) or FILE.csv (context,variable).")
     ] = "unknown",
     preset: Annotated[
-        str | None, typer.Option(help="default, paper or authors. [default: paper with --method svgd, else default]")
+        str | None, typer.Option(help="default, paper or authors; without it paper for svgd, otherwise default.")
     ] = None,
     config: Annotated[
-        Path | None, typer.Option(help="TOML file with sections such as [model], [mcmc] and [knowledge].")
+        Path | None, typer.Option(help="TOML file with sections such as model, mcmc and knowledge (docs/settings.md).")
     ] = None,
     draws: Annotated[int | None, typer.Option(help="mcmc, exact: number of draws.")] = None,
     sweeps: Annotated[int | None, typer.Option(help="mcmc: length of the run.")] = None,

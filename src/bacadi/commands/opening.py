@@ -8,7 +8,7 @@ COMPILING = "compiling the sampler, once, about half a minute"
 
 
 def opening(settings: Settings) -> str:
-    """The words that stand where the progress will be."""
+    """The words that stand where the progress will be; `COMPILING` is for everyone, also without a progress bar."""
     if settings.is_baseline:
         bootstrap = build_baseline(settings)
         together = " together, which takes minutes" if bootstrap.baseline.batched else ""
@@ -18,10 +18,15 @@ def opening(settings: Settings) -> str:
 
 
 def is_compiled() -> bool:
-    """Whether the compiled sampler of an earlier run lies in numba's cache and is younger than its source."""
+    """Whether the compiled sampler of an earlier run lies in numba's cache."""
     from bacadi.inference import moves
 
-    source = Path(moves.__file__)
-    # The name that numba gives to the index of a cached function: module, function, line, interpreter.
-    found = Path(moves.advance.stats.cache_path).glob(f"{source.stem}.{moves.advance.__name__}-*.nbi")
+    folder = moves.advance.stats.cache_path
+    return folder is not None and is_cached(Path(moves.__file__), "advance", Path(folder))
+
+
+def is_cached(source: Path, function: str, folder: Path) -> bool:
+    """Whether numba's cache in `folder` has the function of a module, younger than its source."""
+    # The name of an index of the cache: module, function, line, interpreter.
+    found = folder.glob(f"{source.stem}.{function}-*.nbi")
     return any(index.stat().st_mtime >= source.stat().st_mtime for index in found)

@@ -9,7 +9,7 @@ from pathlib import Path
 import typer
 
 from bacadi.commands.exits import INTERRUPTED
-from bacadi.commands.opening import opening
+from bacadi.commands.opening import COMPILING, opening
 from bacadi.commands.plan import CHECKPOINT, CONFIG, LOG, RESULTS, Plan, certain_targets
 from bacadi.commands.watch import Log, Watch
 from bacadi.errors import BacadiError
@@ -96,7 +96,8 @@ def _fit(plan: Plan, watch: Watch) -> Posterior:
     # Messages of the compiler are of no use to whoever waits for a posterior; a user's own setting wins.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     budget = plan.settings.mcmc.time_budget
-    watch.open(opening(plan.settings), None if isinstance(budget, str) else budget)
+    words = opening(plan.settings)
+    watch.open(words, budget=None if isinstance(budget, str) else budget, notable=words == COMPILING)
     posterior = _fit_baseline(plan, watch) if plan.settings.is_baseline else _fit_ours(plan, watch)
     extra = {
         "method": plan.settings.method,

@@ -72,7 +72,7 @@ class Watch:
     """The report of a run: log, bar and interrupts together, as a context manager around the fit."""
 
     def __init__(self, log: Log, checkpoint: Path, quiet: bool) -> None:
-        self._log, self._checkpoint = log, checkpoint
+        self._log, self._checkpoint, self._quiet = log, checkpoint, quiet
         self._bar = _bar() if sys.stderr.isatty() and not quiet else None
         self._interrupts = Interrupts()
         self._task: Any = None
@@ -96,12 +96,17 @@ class Watch:
         self._interrupts.__exit__()
         self._log_checkpoint()
 
-    def open(self, words: str, budget: float | None = None) -> None:
-        """Say what is done before the first report; with a time budget (seconds) the bar may follow the clock."""
+    def open(self, words: str, budget: float | None = None, notable: bool = False) -> None:
+        """Say what is done before the first report, if `notable` also where there is no bar.
+
+        With a time budget (seconds) the bar may follow the clock.
+        """
         self._budget = budget
         self._log.write("opening", words=words)
         if self._bar is not None:
             self._bar.update(self._task, description=words)
+        elif notable and not self._quiet:
+            print(f"{words} …", file=sys.stderr, flush=True)
 
     def __call__(self, progress: "Progress") -> None:
         self._log_checkpoint()

@@ -40,7 +40,8 @@ class Collapse:
     def parameters(
         self, rng: np.random.Generator, graphs: Int8[np.ndarray, "R n d d"], states: Int8[np.ndarray, "R n M d"]
     ) -> dict[str, Parameter]:
-        """Parameters of mechanisms and effects from their posterior given each draw, in the units of the data."""
+        """Parameters of mechanisms and effects from their posterior given each draw, in the units of the data, and the
+        constants they refer to; functions (`output_weight` and the like) stay in the units of the priors."""
         shape, d, m = graphs.shape[:2], graphs.shape[-1], states.shape[-2]
         flat = graphs.reshape(-1, d, d), np.ascontiguousarray(states.reshape(-1, m, d))
         drawn = self.collapsed.evidence.draw_parameters(rng, *flat)
@@ -49,11 +50,23 @@ class Collapse:
             drawn["effect_state"] = Drawn(flat[1], ("context", "variable"))
         converted = in_data_units(drawn, self.scaling)
         return {
-            name: Parameter(values.reshape(*shape, *values.shape[1:]), dims)
-            for name, (values, dims) in converted.items()
+            name: Parameter(
+                item.values if item.constant else item.values.reshape(*shape, *item.values.shape[1:]), item.dims
+            )
+            for name, item in converted.items()
         }
 
+    def fields(
+        self, rng: np.random.Generator, graphs: Int8[np.ndarray, "R n d d"], states: Int8[np.ndarray, "R n M d"]
+    ) -> dict[str, dict[str, Parameter]]:
+        """`parameters` and `constant_data` of the posterior of these draws."""
+        found = self.parameters(rng, graphs, states)
+        drawn = {name: item for name, item in found.items() if item.per_draw}
+        shared = {name: item for name, item in found.items() if not item.per_draw}
+        return {"parameters": drawn, "constant_data": self.constants() | shared}
+
     def constants(self) -> dict[str, Parameter]:
+        """Known targets, and the units of the priors: x = unit_shift + unit_scale · (x in the units of the priors)."""
         known = np.where(np.isinf(self.knowledge.target_log_odds), self.knowledge.target_log_odds > 0, np.nan)
         unit = {"unit_shift": Parameter(self.scaling.shift, ("variable",))}
         unit |= {"unit_scale": Parameter(self.scaling.scale, ("variable",))}
@@ -73,10 +86,9 @@ def fit_mcmc(
         draws.states > 0,
         draws.log_posterior,
         weights.uniform,
-        parameters=collapse.parameters(rng, draws.graphs, draws.states),
         sample_stats=found.to_stats() | {"acceptance": Parameter(draws.acceptance, ("chain", "move"))},
-        constant_data=collapse.constants(),
         attrs={"converged": found.converged, "warnings": found.words(data.variables, data.contexts)},
+        **collapse.fields(rng, draws.graphs, draws.states),
     )
 
 
@@ -95,16 +107,10 @@ def fit_exact(collapse: Collapse, data: ContextData, method: Exact, seed: int) -
         return draws.log_weight[None]
 
     log_p = np.array([exact.log_prob(*pair) for pair in zip(draws.graphs, draws.states, strict=True)])
-    return Posterior.from_draws(
-        data,
-        graphs,
-        states > 0,
-        log_p[None],
-        given,
-        parameters=collapse.parameters(rng, graphs, states),
-        constant_data=collapse.constants() | extra,
-        attrs={"log_evidence": exact.log_evidence},
-    )
+    fields = collapse.fields(rng, graphs, states)
+    fields["constant_data"] |= extra
+    attrs = {"log_evidence": exact.log_evidence}
+    return Posterior.from_draws(data, graphs, states > 0, log_p[None], given, attrs=attrs, **fields)
 
 
 def in_data_units(drawn: dict[str, Drawn], scaling: Scaling) -> dict[str, Drawn]:
@@ -123,10 +129,10 @@ def in_data_units(drawn: dict[str, Drawn], scaling: Scaling) -> dict[str, Drawn]
         converted[f"{prefix}weight"] = Drawn(weight, dims)
         # A mechanism without an intercept has one in units whose origin is another.
         if f"{prefix}intercept" in drawn or shift.any():
-            none = Drawn(np.zeros((*weight.shape[:-2], weight.shape[-1]), weight.dtype), (*dims[:-2], "variable"))
-            intercept, dims = drawn.get(f"{prefix}intercept", none)
-            moved = shift + scale * intercept - np.einsum("...ij,i->...j", weight, shift)
-            converted[f"{prefix}intercept"] = Drawn(moved.astype(intercept.dtype), dims)
+            zero = np.zeros((*weight.shape[:-2], weight.shape[-1]), weight.dtype)
+            own = drawn.get(f"{prefix}intercept", Drawn(zero, (*dims[:-2], "variable")))
+            moved = shift + scale * own.values - np.einsum("...ij,i->...j", weight, shift)
+            converted[f"{prefix}intercept"] = Drawn(moved.astype(weight.dtype), own.dims)
     for name in ("noise_std", "effect_noise_std", "effect_own_noise_std", "effect_shift"):
         if name in drawn:
             values, dims = drawn[name]

@@ -29,32 +29,43 @@ class GibbsEstimator(AbstractEstimator):
     n_chains: int = 4
     n_sweeps: int = 1
     n_warmup: int = 20
+    acyclic: bool = False
+    full_alpha: float = 0.0
 
     def start(self, key: Key[Array, ""], particle: Particle, alpha: Alpha, problem: tuple[Model, ModelData]) -> Chains:
         """Chains of p(G|Z), and of p(I|Γ) where the targets cannot be summed out."""
         logits = _logits(particle, alpha, *problem)
+        if self.acyclic:
+            logits = logits.at[: problem[1].n_variables].set(-jnp.inf)
         shape = (logits.shape[0], self.n_chains, logits.shape[1])
         return hard_bernoulli(logits, jax.random.logistic(key, shape, logits.dtype))
 
     def __call__(self, key: Key[Array, ""], particle: Particle, alpha: Alpha, model: Model, data: ModelData) -> Value:
         key_start, key_warmup, key = jax.random.split(key, 3)
         chains = self.start(key_start, particle, alpha, (model, data))
-        logits, log_psi = _logits(particle, alpha, model, data), _log_psi(particle, alpha, model, data)
-        chains, _ = _sweeps(key_warmup, chains, logits, log_psi, self.n_warmup)
+        cold = self._cold(alpha)
+        log_psi = lambda c: cold * _log_psi(particle, alpha, model, data)(c)
+        logits = _logits(particle, alpha, model, data)
+        chains, _ = _sweeps(key_warmup, chains, logits, log_psi, self.n_warmup, self.acyclic)
         return self.update(key, chains, particle, alpha, (model, data))[0]
+
+    def _cold(self, alpha: Alpha) -> Alpha:
+        return jnp.minimum(1.0, alpha / self.full_alpha) ** 4 if self.full_alpha else 1.0
 
     def update(
         self, key: Key[Array, ""], memory: Chains, particle: Particle, alpha: Alpha, problem: tuple[Model, ModelData]
     ) -> tuple[Value, Chains]:
-        logits, log_psi = _logits(particle, alpha, *problem), _log_psi(particle, alpha, *problem)
-        chains, probs = _sweeps(key, memory, logits, log_psi, self.n_sweeps)
+        cold = self._cold(alpha)
+        log_psi = lambda c: cold * _log_psi(particle, alpha, *problem)(c)
+        logits = _logits(particle, alpha, *problem)
+        chains, probs = _sweeps(key, memory, logits, log_psi, self.n_sweeps, self.acyclic)
         mean = jnp.mean(probs, axis=1)
 
         def log_joint(particle: Particle) -> Float[Array, ""]:
             logits = _logits(particle, alpha, *problem)
             finite = jnp.where(jnp.isfinite(logits), logits, 0.0)
             log_p = jnp.where(jnp.isfinite(logits), mean * finite - jax.nn.softplus(finite), 0.0)
-            return jnp.sum(jnp.mean(_log_psi(particle, alpha, *problem)(chains), axis=0)) + jnp.sum(log_p)
+            return cold * jnp.sum(jnp.mean(_log_psi(particle, alpha, *problem)(chains), axis=0)) + jnp.sum(log_p)
 
         return jax.value_and_grad(log_joint)(particle), chains
 
@@ -77,7 +88,7 @@ def _log_psi(particle: Particle, alpha: Alpha, model: Model, data: ModelData) ->
 
 
 def _sweeps(
-    key: Key[Array, ""], chains: Chains, logits: Float[Array, "R d"], log_psi: LogPsi, n_sweeps: int
+    key: Key[Array, ""], chains: Chains, logits: Float[Array, "R d"], log_psi: LogPsi, n_sweeps: int, acyclic: bool
 ) -> tuple[Chains, Chains]:
     """Chains after `n_sweeps` and the mean over sweeps of the probability of a 1 that each entry was drawn with."""
 
@@ -86,6 +97,8 @@ def _sweeps(
         old = chains[row]
         other = log_psi(chains.at[row].set(1 - old))
         odds = logits[row] + jnp.where(old > 0, current - other, other - current)
+        if acyclic:
+            odds = jnp.where(_ancestors(chains, row), -jnp.inf, odds)
         new = (odds + noise > 0).astype(chains.dtype)
         return (chains.at[row].set(new), jnp.where(new == old, current, other)), jax.nn.sigmoid(odds)
 
@@ -97,3 +110,13 @@ def _sweeps(
         return (chains, total + probs / n_sweeps), None
 
     return jax.lax.scan(sweep, (chains, jnp.zeros_like(chains)), jax.random.split(key, n_sweeps))[0]
+
+
+def _ancestors(chains: Chains, row: Array) -> Float[Array, "C d"]:
+    """Whether j reaches the source `row` by a path that does not use its own edges, by chain."""
+    d = chains.shape[2]
+    graphs = jnp.moveaxis(chains[:d], 1, 0)
+    reach = graphs.at[:, row % d].set(0) + jnp.eye(d, dtype=chains.dtype)
+    for _ in range(max(d - 1, 1).bit_length()):
+        reach = jnp.minimum(reach @ reach, 1.0)
+    return (reach[:, :, row % d] > 0) & (row < d)

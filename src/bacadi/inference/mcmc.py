@@ -1,7 +1,7 @@
 """The choices of `MCMC`: parallel tempering over graph and states; `tempering` runs it."""
 
-import math
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from bacadi.errors import ConfigError
 
@@ -22,12 +22,13 @@ class MoveWeights:
 
 @dataclass(frozen=True)
 class MCMC:
-    """Parallel tempering; None stands for a choice by the number of variables d.
+    """Parallel tempering; None stands for a choice by the number of variables d and the cost of a score.
 
     A sweep is `moves_per_sweep` moves (5 d) at each of `n_levels` temperatures (4 + 2.7 √d), then exchanges. `n_sweeps`
     (50 d, at least 1000) of each replica include the share `burn_in`, in which the spacing of the temperatures and,
     without `max_temperature`, the hottest of them are adapted. With `time_budget` (seconds) the run ends by
-    then, whatever the number of sweeps, and burns in for the same share of the time.
+    then, whatever the number of sweeps, and burns in for the same share of the time. The numbers in brackets are those
+    of linear models; `plan` has those of models whose scores take milliseconds.
 
     >>> MCMC(n_draws=200).n_replicas
     2
@@ -53,11 +54,22 @@ class MCMC:
         if not 0 < self.burn_in < 1:
             raise ConfigError(f"burn_in is {self.burn_in}; give the share of the sweeps, between 0 and 1.")
 
-    def sweeps(self, d: int) -> int:
-        return max(50 * d, 1000) if self.n_sweeps is None else self.n_sweeps
+    def plan(self, d: int, costly: bool) -> "Plan":
+        """The numbers to run with. Scores that cost milliseconds leave no time for high temperatures, where few of
+        them are asked for twice; a short ladder then explores around the structures that the start found."""
+        ladder = (
+            Plan(600, 6, max(5 * d, 50), 8.0)
+            if costly
+            else Plan(max(50 * d, 1000), round(4 + 2.7 * d**0.5), max(5 * d, 50), None)
+        )
+        given = {name: getattr(self, name) for name in Plan._fields if getattr(self, name) is not None}
+        return ladder._replace(**given)
 
-    def levels(self, d: int) -> int:
-        return round(4 + 2.7 * math.sqrt(d)) if self.n_levels is None else self.n_levels
 
-    def moves(self, d: int) -> int:
-        return max(5 * d, 50) if self.moves_per_sweep is None else self.moves_per_sweep
+class Plan(NamedTuple):
+    """The numbers of a run; a `max_temperature` of None is adapted."""
+
+    n_sweeps: int
+    n_levels: int
+    moves_per_sweep: int
+    max_temperature: float | None

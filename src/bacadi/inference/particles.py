@@ -13,13 +13,13 @@ from bacadi.data.context import ContextData
 from bacadi.errors import ConfigError
 from bacadi.graph.acyclicity import is_acyclic
 from bacadi.inference.loop import Finished
-from bacadi.inference.readings import Discrete
+from bacadi.inference.readings import AbstractReading, Discrete
 from bacadi.inference.svgd import Problem
 from bacadi.model.collapsed import Collapsed
 from bacadi.model.knowledge import Knowledge
 from bacadi.model.latent import Particle, limit_graph
 from bacadi.model.mechanism import AbstractMechanism
-from bacadi.model.model import Model
+from bacadi.model.model import Model, ModelData
 from bacadi.posterior.draws import Parameter
 from bacadi.posterior.posterior import Posterior, Weighting
 
@@ -40,14 +40,14 @@ def to_posterior(problem: Problem, finished: Finished, data: ContextData, attrs:
     """
     draws, (values, dims) = _read(problem, finished), _stacked_values(problem.model, finished.state.particles)
     collapsed = _collapsed(problem, data) if problem.svgd.collapsed else None
-    weighting: Weighting = problem.svgd.weighting
+    rule: Weighting = partial(_by_particle, problem.svgd.weighting)
     if collapsed is not None:
-        draws = collapse_draws(np.random.default_rng(_seed(problem)), collapsed, draws)
-    elif draws.log_p.shape[1] > 1:
-        weighting = partial(_by_particle, weighting)
-    values = {name: jnp.repeat(leaf[:, None], draws.log_p.shape[1], axis=1) for name, leaf in values.items()}
-    if draws.log_p.shape[1] == 1:  # particles are the draws of one chain
+        draws, rule = collapse_draws(np.random.default_rng(_seed(problem)), collapsed, draws), problem.svgd.weighting
+    n_draws, weighting = draws.log_p.shape[1], rule
+    values = {name: jnp.repeat(leaf[:, None], n_draws, axis=1) for name, leaf in values.items()}
+    if n_draws == 1:  # particles are the draws of one chain
         draws, values = jax.tree.map(lambda leaf: np.swapaxes(leaf, 0, 1), (draws, values))
+        weighting = _transposed(rule)
     return Posterior.from_draws(
         data,
         *draws,
@@ -68,14 +68,16 @@ def collapse_draws(rng: np.random.Generator, collapsed: Collapsed, draws: Draws,
     shape, (m, d) = draws.log_p.shape, draws.targets.shape[-2:]
     acyclic = is_acyclic(draws.graphs)
     graphs, targets = draws.graphs[acyclic], draws.targets[acyclic]
-    columns = _Columns(collapsed, graphs.swapaxes(1, 2).reshape(-1, d) > 0, targets.swapaxes(1, 2).reshape(-1, m))
+    n = len(graphs)
+    parents, states = graphs.swapaxes(1, 2).reshape(n * d, d) > 0, targets.swapaxes(1, 2).reshape(n * d, m)
+    columns = _Columns(collapsed, parents, states)
     columns.sweep(rng, n_sweeps)
     redrawn, log_p = draws.targets.copy(), np.full(shape, -np.inf)
-    redrawn[acyclic] = columns.states.reshape(-1, d, m).swapaxes(1, 2)
+    redrawn[acyclic] = columns.states.reshape(n, d, m).swapaxes(1, 2)
     prior = collapsed.prior
     pairs = zip(graphs, redrawn[acyclic], strict=True)
     log_prior = np.array([prior.log_prob_graph(g) + prior.log_prob_states(i) for g, i in pairs])
-    log_p[acyclic] = columns.log_p.reshape(-1, d).sum(axis=1) + log_prior
+    log_p[acyclic] = columns.log_p.reshape(n, d).sum(axis=1) + log_prior
     return Draws(draws.graphs, redrawn, log_p)
 
 
@@ -125,16 +127,18 @@ def _seed(problem: Problem) -> list[int]:
 def _read(problem: Problem, finished: Finished) -> Draws:
     svgd, step = problem.svgd, finished.state.step
     keys = jax.random.split(jax.random.fold_in(problem.key, svgd.n_steps + 1), svgd.n_particles)
-    discrete = _read_all(problem, keys, finished.state.particles, jnp.asarray(svgd.alpha(step)))
+    pair = (problem.model, problem.data)
+    discrete = _read_all(svgd.reading, pair, keys, finished.state.particles, jnp.asarray(svgd.alpha(step)))
     graphs, targets = (np.asarray(leaf).astype(np.int8) for leaf in (discrete.graphs, discrete.targets))
     return Draws(graphs, targets, np.asarray(discrete.log_joint, float))
 
 
 @eqx.filter_jit
-def _read_all(problem: Problem, keys: Array, particles: Particle, alpha: Array) -> Discrete:
-    pair = (problem.model, problem.data)
+def _read_all(
+    reading: AbstractReading, pair: tuple[Model, ModelData], keys: Array, particles: Particle, alpha: Array
+) -> Discrete:
     # One particle at a time, as in a step: a reading may weigh as many samples as a score.
-    return jax.lax.map(lambda item: problem.svgd.reading(item[0], item[1], alpha, pair), (keys, particles))
+    return jax.lax.map(lambda item: reading(item[0], item[1], alpha, pair), (keys, particles))
 
 
 def _stacked_values(model: Model, particles: Particle) -> tuple[dict[str, Array], dict[str, tuple[str, ...]]]:
@@ -149,6 +153,11 @@ def _stacked_values(model: Model, particles: Particle) -> tuple[dict[str, Array]
         return {name: item.values for name, item in named.items()}
 
     return jax.vmap(values)(particles), dims
+
+
+def _transposed(rule: Weighting) -> Weighting:
+    """The rule for an array [draw, particle]."""
+    return lambda log_p: rule(log_p.T).T
 
 
 def _by_particle(weighting: Weighting, log_p: Float[np.ndarray, "L n"]) -> Float[np.ndarray, "L n"]:

@@ -1,12 +1,14 @@
 """Stein variational gradient descent over particles Ω = (Z, Γ, Θ, Θ_I): Algorithm 1 of the paper."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, Key, PyTree
 
@@ -38,13 +40,33 @@ def rmsprop(learning_rate: float) -> optax.GradientTransformation:
     return optax.rmsprop(learning_rate, decay=0.9, eps=1e-8, eps_in_sqrt=True)
 
 
+@dataclass(frozen=True)
+class Tempered:
+    """Weights flattened to p^(1/T), T ≥ 1 the smallest at which as many draws count as `share` of the particles.
+
+    Draws count by their effective number 1 / Σ w², whether a particle stands for one of them or for many.
+
+    >>> np.exp(Tempered(0.5)(np.log([[1.0, 1.0], [1.0, 1.0]]))).tolist()
+    [[0.25, 0.25], [0.25, 0.25]]
+    """
+
+    share: float = 0.5
+
+    def __call__(self, log_p: Float[np.ndarray, "L S"]) -> Float[np.ndarray, "L S"]:
+        kept = np.isfinite(log_p)
+        if not kept.any():
+            return weights.posterior(log_p)  # which says so
+        fraction = self.share * kept.any(axis=1).sum() / kept.sum()
+        return weights.tempered(log_p, weights.pick_temperature(log_p, fraction))
+
+
 class SVGD(eqx.Module):
     """All choices of the inference; the defaults are the paper's and, where it gives none, those that measured best
     (docs/developer/svgd.md).
 
     `alpha` and `beta` are schedules step → value (any optax schedule will do), `optimizer` any optax optimiser,
-    `reading` tells which graphs and targets a particle stands for, `weighting` (one of `bacadi.posterior.weights`)
-    how they are weighted by the unnormalised posterior: with `collapsed`, where the model has closed-form evidence, by
+    `reading` tells which graphs and targets a particle stands for, `weighting` (`Tempered` or one of
+    `bacadi.posterior.weights`) how they are weighted by the unnormalised posterior: with `collapsed`, where the model has closed-form evidence, by
     p(G, I | D) with Θ and Θ_I integrated out, else at the point. `double` computes in float64.
     """
 
@@ -58,7 +80,7 @@ class SVGD(eqx.Module):
     optimizer: optax.GradientTransformation = eqx.field(static=True, default=rmsprop(0.01))
     latent_dim: int | None = None
     reading: AbstractReading = FiniteReading()
-    weighting: Callable = eqx.field(static=True, default=weights.tempered)
+    weighting: Callable = eqx.field(static=True, default=Tempered())
     collapsed: bool = True
     double: bool = False
 

@@ -18,11 +18,23 @@ from jaxtyping import Float, Int8
 from bacadi.data.context import ContextData
 from bacadi.errors import InferenceError
 from bacadi.inference import moves
+from bacadi.inference.chains import (
+    Chains,
+    Counts,
+    Memory,
+    PriorTables,
+    Proposals,
+    Request,
+    Target,
+    no_tables,
+    rehash,
+    slot_of,
+)
 from bacadi.inference.checkpoint import Checkpoint
 from bacadi.inference.mcmc import MCMC, MoveWeights
-from bacadi.inference.moves import Chains, Counts, Memory, Proposals, Request, Target
 from bacadi.inference.start import Structure, edge_weights, initial, target_weights
 from bacadi.model.collapsed import AbstractEvidence, Collapsed
+from bacadi.model.gram import GramEvidence
 
 # When the ladder is adapted, as shares of the burn-in: after windows that grow, so that each is better informed.
 ADAPTATIONS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.55, 0.75)
@@ -62,7 +74,7 @@ class Replica:
         self.evidence = evidence
         # A copy for each replica: threads that count references to the same arrays slow each other down.
         self.target: Target = _copied(target)
-        self.memory = empty_memory(rng, evidence, inline=hasattr(evidence, "tables"))
+        self.memory = empty_memory(rng, evidence, inline=isinstance(evidence, GramEvidence))
         self.n_kept = 0
         d, m, n = evidence.n_variables, evidence.n_contexts, len(starts)
         self.request = Request(
@@ -91,7 +103,7 @@ class Replica:
             )
         if 2 * (self.n_kept + 1) > len(self.memory.keys):
             self.memory = larger(self.memory)
-        slot = moves.slot_of(self.memory.keys, request.key[0])
+        slot = slot_of(self.memory.keys, request.key[0])
         self.memory.keys[slot], self.memory.values[slot] = request.key[0], value
         self.n_kept += 1
 
@@ -113,7 +125,7 @@ class Replica:
         self.betas = np.exp(log_betas)
         self.reset_counts()
 
-    def swap_rates(self) -> Float[np.ndarray, " L-1"]:
+    def swap_rates(self) -> Float[np.ndarray, " pairs"]:
         return self.counts.swaps[:-1, 1] / np.maximum(self.counts.swaps[:-1, 0], 1)
 
     def observe(self) -> None:
@@ -185,15 +197,16 @@ class _Run:
     """The loop around the replicas: start, burn-in, recording, progress, checkpoints."""
 
     def __init__(self, collapsed: Collapsed, data: ContextData, method: MCMC, seed: int) -> None:
-        d = data.n_variables
-        self.method, self.total, self.n_moves = method, method.sweeps(d), method.moves(d)
+        plan = method.plan(data.n_variables, collapsed.evidence.costly)
+        self.method, self.total, self.n_moves = method, plan.n_sweeps, plan.moves_per_sweep
+        self.adapt_range = plan.max_temperature is None
         self.burn_in = max(int(self.total * method.burn_in), 1)
         target = compiled_target(collapsed, data, method.weights)
         self.replicas = []
         for child in np.random.SeedSequence(seed).spawn(method.n_replicas):
             rng = np.random.default_rng(child)
-            replica = Replica(collapsed, target, initial(rng, collapsed, data, method.levels(d)), rng)
-            replica.betas = np.geomspace(1, 1 / (method.max_temperature or START_TEMPERATURE), method.levels(d))
+            replica = Replica(collapsed, target, initial(rng, collapsed, data, plan.n_levels), rng)
+            replica.betas = np.geomspace(1, 1 / (plan.max_temperature or START_TEMPERATURE), plan.n_levels)
             self.replicas.append(replica)
         per_replica = math.ceil(method.n_draws / method.n_replicas)
         # How many sweeps a time budget allows is not known beforehand; the recorder thins out as it goes.
@@ -206,6 +219,7 @@ class _Run:
         sweep = 0
         if checkpoint is not None and (arrays := checkpoint.load_arrays()) is not None:
             sweep = self._restore(arrays)
+            begin -= float(arrays["seconds"])
         with ThreadPoolExecutor(len(self.replicas)) as pool:
             step = 1
             try:
@@ -221,11 +235,11 @@ class _Run:
                     if report is not None:
                         report(self._progress(sweep, seconds))
                     if checkpoint is not None and time.monotonic() - saved > checkpoint.seconds:
-                        checkpoint.save_arrays(self._arrays(sweep))
+                        checkpoint.save_arrays(self._arrays(sweep, time.monotonic() - begin))
                         saved = time.monotonic()
             except KeyboardInterrupt:
                 if checkpoint is not None:
-                    checkpoint.save_arrays(self._arrays(sweep))
+                    checkpoint.save_arrays(self._arrays(sweep, time.monotonic() - begin))
                 raise
         return self._draws()
 
@@ -238,8 +252,8 @@ class _Run:
             replica.advance(stop, self.n_moves)
             sweep = stop
             if sweep in self.adaptations and sweep < self.burn_in:
-                replica.adapt(adapt_range=self.method.max_temperature is None)
-            if sweep < self.burn_in:
+                replica.adapt(self.adapt_range)
+            if sweep < self.burn_in and sweep % OBSERVE == 0:  # never where a chunk ends, which the clock decides
                 replica.observe()
             if sweep == self.burn_in:
                 replica.learn()
@@ -291,8 +305,8 @@ class _Run:
             np.stack([count[:, 1] / np.maximum(count[:, 0], 1) for count in moved]),
         )
 
-    def _arrays(self, sweep: int) -> dict[str, np.ndarray]:
-        arrays = {"sweep": np.array([sweep, self.burn_in])}
+    def _arrays(self, sweep: int, seconds: float) -> dict[str, np.ndarray]:
+        arrays = {"sweep": np.array([sweep, self.burn_in]), "seconds": np.array(seconds)}
         for r, (replica, recorder) in enumerate(self._pairs()):
             arrays |= {f"{r}.{name}": value for name, value in replica.arrays().items()}
             arrays[f"{r}.every"] = np.array(recorder.every)
@@ -317,7 +331,7 @@ def compiled_target(collapsed: Collapsed, data: ContextData, weights: MoveWeight
     """The target density and the proposals in the form that compiled code reads."""
     prior, evidence = collapsed.prior, collapsed.evidence
     fixed = prior.required.astype(np.int8) - prior.forbidden.astype(np.int8)
-    tables = moves.PriorTables(
+    tables = PriorTables(
         np.where(np.isfinite(prior.edge_log_odds), prior.edge_log_odds, 0.0),
         fixed,
         bool(prior.out_degree_log.any()),
@@ -328,7 +342,8 @@ def compiled_target(collapsed: Collapsed, data: ContextData, weights: MoveWeight
     )
     edges, targets = edge_weights(data, prior), target_weights(data)
     chosen = proposals(edges, targets, np.cumsum(_move_weights(weights, evidence)))
-    return Target(getattr(evidence, "tables", None) or moves.no_tables(), tables, chosen)
+    compiled = evidence.tables if isinstance(evidence, GramEvidence) else no_tables()
+    return Target(compiled, tables, chosen)
 
 
 def proposals(
@@ -386,7 +401,7 @@ def empty_memory(rng: np.random.Generator, evidence: AbstractEvidence, inline: b
 def larger(memory: Memory) -> Memory:
     """The same scores in twice the room."""
     keys, values = np.zeros(2 * len(memory.keys), np.uint64), np.zeros(2 * len(memory.keys))
-    moves.rehash(memory.keys, memory.values, keys, values)
+    rehash(memory.keys, memory.values, keys, values)
     return memory._replace(keys=keys, values=values)
 
 
@@ -395,7 +410,7 @@ def _move_weights(weights: MoveWeights, evidence: AbstractEvidence) -> Float[np.
     found = np.array(list(vars(weights).values()), float)
     if evidence.n_contexts == 0:
         found[moves.SET_TARGET :] = 0
-    if not hasattr(evidence, "tables"):
+    if not isinstance(evidence, GramEvidence):
         found[moves.TOGGLE_AND_COLUMN :] = 0
     return found
 

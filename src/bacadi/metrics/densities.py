@@ -1,11 +1,12 @@
-"""Densities of rows under one draw, in NumPy: the linear and the network mechanism of `bacadi.model`.
+"""Densities of rows under draws, in NumPy: the linear, network and Gaussian-process mechanisms of `bacadi.model`.
 
 They read a draw's parameters under the names a posterior stores them by, so a posterior from a file will do.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -13,7 +14,9 @@ from scipy.special import expit
 
 from bacadi.errors import DataError
 from bacadi.metrics.likelihood import LOG_2PI
+from bacadi.model.functions import Functions
 from bacadi.posterior.draws import Draw
+from bacadi.posterior.posterior import Posterior
 
 Activation = Callable[[np.ndarray], np.ndarray]
 
@@ -24,6 +27,12 @@ class AbstractDensity(ABC):
     @abstractmethod
     def log_density(self, draw: Draw, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
         """log p(x_nj | parents of j in row n), entry by entry."""
+
+    def log_rows(
+        self, draws: Sequence[Draw], x: Float[np.ndarray, "n d"], counted: Float[np.ndarray, "n d"]
+    ) -> Float[np.ndarray, "draws n"]:
+        """Σ_j counted_nj log p(x_nj | parents) of each row under each draw."""
+        return np.stack([(self.log_density(draw, x) * counted).sum(axis=1) for draw in draws])
 
 
 @dataclass(frozen=True)
@@ -60,6 +69,71 @@ class NetworkDensity(AbstractDensity):
             value = np.einsum("nji,ijh->njh", self.activation(value), weight) + values[f"layer_{number}_bias"]
             number += 1
         return log_normal(x, value[:, :, 0], noise_std_of(draw, self.noise_std))
+
+
+class OwnUnits(NamedTuple):
+    """The units of the priors: x = shift + scale · (x in these units)."""
+
+    shift: Float[np.ndarray, " d"]
+    scale: Float[np.ndarray, " d"]
+
+    @classmethod
+    def of(cls, posterior: Posterior) -> "OwnUnits":
+        """As stored with the posterior; without a word those of the data."""
+        stored, d = posterior.constant_data, posterior.n_variables
+        if "unit_shift" not in stored or "unit_scale" not in stored:
+            return cls(np.zeros(d), np.ones(d))
+        return cls(stored["unit_shift"].values, stored["unit_scale"].values)
+
+
+@dataclass(frozen=True)
+class InOwnUnits(AbstractDensity):
+    """A density that is defined in the units of the priors, for rows in those of the data."""
+
+    density: AbstractDensity
+    units: OwnUnits
+
+    def log_density(self, draw: Draw, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+        shift, scale = self.units
+        return self.density.log_density(draw, (x - shift) / scale) - np.log(scale)
+
+
+@dataclass(frozen=True)
+class FunctionDensity(AbstractDensity):
+    """x_j ~ N(a_j + s_j f_j((x_P - a_P) / s_P), σ_j²) with f_j from `output_weight` and the hidden units of a posterior.
+
+    Functions are drawn in the units of the priors, a and s; `noise_std` σ is in those of the data.
+    """
+
+    hidden: dict[str, np.ndarray]
+    units: OwnUnits
+
+    @classmethod
+    def of(cls, posterior: Posterior) -> "FunctionDensity":
+        """Read off the constants stored with the posterior."""
+        stored = {name: item.values for name, item in posterior.constant_data.items() if name.startswith("hidden_")}
+        return cls(stored, OwnUnits.of(posterior))
+
+    def log_density(self, draw: Draw, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+        return np.stack([column[0] for column in self._columns([draw], x)], axis=1)
+
+    def log_rows(
+        self, draws: Sequence[Draw], x: Float[np.ndarray, "n d"], counted: Float[np.ndarray, "n d"]
+    ) -> Float[np.ndarray, "draws n"]:
+        """Node by node, since draws that share the parents of a node share its features."""
+        total = np.zeros((len(draws), len(x)))
+        for node, column in enumerate(self._columns(draws, x)):
+            total += column * counted[:, node]
+        return total
+
+    def _columns(self, draws: Sequence[Draw], x: Float[np.ndarray, "n d"]) -> Iterator[Float[np.ndarray, "draws n"]]:
+        names = {"output_weight", "output_bias", "linear_weight"} & set(draws[0].parameters)
+        functions = Functions.of(self.hidden, {name: np.stack([d.parameters[name] for d in draws]) for name in names})
+        graphs, own = np.stack([draw.graph for draw in draws]), (x - self.units.shift) / self.units.scale
+        noise_std = np.stack([noise_std_of(draw, None) for draw in draws])
+        for node, (shift, scale) in enumerate(zip(*self.units, strict=True)):
+            mean = shift + scale * functions.values(graphs, own, node)
+            yield log_normal(x[:, node], mean, noise_std[:, node, None])
 
 
 def noise_std_of(draw: Draw, fixed: float | None) -> Float[np.ndarray, "..."]:

@@ -55,10 +55,17 @@ class States:
 
 
 class Drawn(NamedTuple):
-    """Values of a parameter, draws along the first axis, with the names of the other axes."""
+    """Values of a parameter with the names of their axes; draws come first and have no name.
 
-    values: Float[np.ndarray, "n ..."]
+    What all draws share (the hidden units of drawn functions) has no axis of draws.
+    """
+
+    values: Float[np.ndarray, "..."]
     dims: tuple[str, ...]
+
+    @property
+    def constant(self) -> bool:
+        return self.values.ndim == len(self.dims)
 
 
 class AbstractEvidence(ABC):
@@ -67,6 +74,7 @@ class AbstractEvidence(ABC):
     n_variables: int
     n_contexts: int
     states: States
+    costly: bool = True  # a score takes milliseconds; samplers then ask for fewer of them
 
     @abstractmethod
     def log_evidence(self, node: int, parents: Bool[np.ndarray, " d"], state: Int8[np.ndarray, " M"]) -> float:
@@ -82,7 +90,8 @@ class AbstractEvidence(ABC):
     def draw_parameters(
         self, rng: np.random.Generator, graphs: Int8[np.ndarray, "n d d"], states: Int8[np.ndarray, "n M d"]
     ) -> dict[str, Drawn]:
-        """Parameters of the mechanisms from p(Θ | G, S, D), one set a draw; nothing where there is none to be had."""
+        """Parameters of the mechanisms from p(Θ | G, S, D), one set a draw, and the constants that give them meaning;
+        nothing where there is none to be had."""
         return {}
 
 

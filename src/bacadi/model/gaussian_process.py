@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Int8
-from scipy.linalg import solve_triangular
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from bacadi.data.context import ContextData
 from bacadi.errors import ConfigError
-from bacadi.model.collapsed import AbstractEvidence, EffectKind, States
-from bacadi.model.factors_gp import AbstractFactor, Approximation, Group, Recent, Rows, factor_of, whitened
-from bacadi.model.kernels_gp import AbstractKernel, FixedVariance, InverseGamma, Terms, Units
+from bacadi.model.collapsed import AbstractEvidence, Drawn, EffectKind, States
+from bacadi.model.factors_gp import AbstractFactor, Approximation, Group, Recent, Rows, factor_of
+from bacadi.model.functions_gp import draw_functions
+from bacadi.model.kernels_gp import AbstractKernel, FixedVariance, InverseGamma, Terms
 
 TABLE_BYTES, FACTOR_BYTES, MEMORY_ENTRIES = 2**29, 2**28, 2**20
 
@@ -129,6 +129,11 @@ class KernelEvidence(AbstractEvidence):
         contexts = np.concatenate([[0], state])  # rows of context 0 are always untouched
         return self._scale[contexts], self._shift[contexts]
 
+    def draw_parameters(
+        self, rng: np.random.Generator, graphs: Int8[np.ndarray, "n d d"], states: Int8[np.ndarray, "n M d"]
+    ) -> dict[str, Drawn]:
+        return draw_functions(rng, self, graphs, states)
+
     def _known(self, node: int, key: bytes, state: Int8[np.ndarray, " M"]) -> float | None:
         """The value of a request if everything it needs is in memory."""
         table: Table | None = self._tables.get((self._number[node], key))
@@ -216,71 +221,3 @@ def _best_scores(evidence: KernelEvidence) -> Float[np.ndarray, " d"]:
         for table in evidence.tables(masks, 0):
             best[node] = max(best[node], score(table)[node])
     return best
-
-
-def draw_functions(
-    rng: np.random.Generator,
-    evidence: KernelEvidence,
-    graphs: Int8[np.ndarray, "n d d"],
-    states: Int8[np.ndarray, "n M d"],
-    n_units: int = 100,
-) -> dict[str, np.ndarray]:
-    """Mechanisms from their posterior given graph and states, as weights of random units (see `Units`).
-
-    With features Φ, prior variances V of their weights and D the noise of the rows in units of ρ:
-    w ~ N(V^½ B⁻¹ b, s² ρ V^½ B⁻¹ V^½), B = ρI + V^½ Φ'D⁻¹Φ V^½, b = V^½ Φ'D⁻¹y, s² from its own posterior.
-    `unit_*` [d, R, ..] are the units of each node, alike for nodes with one kernel; `output_weight` [n, d, C] the
-    weights of `Units.features`; `noise_std` [n, d] the noise of the untouched mechanism.
-    """
-    n, d = len(graphs), evidence.n_variables
-    drawn = {kernel: kernel.units(rng, d, n_units) for kernel in dict.fromkeys(g.kernel for g in evidence.groups)}
-    units = [drawn[group.kernel] for group in evidence.groups]
-    draws = {f"unit_{name}": np.array([getattr(u, name) for u in units]) for name in Units._fields}
-    n_features = len(units[0].bias) + 1 + d * units[0].linear
-    draws |= {"output_weight": np.zeros((n, d, n_features)), "noise_std": np.empty((n, d))}
-    with evidence.one_thread():
-        for node in range(d):
-            requests = np.concatenate([graphs[:, :, node], states[:, :, node]], axis=1)
-            different, number = np.unique(requests, axis=0, return_inverse=True)
-            for i, request in enumerate(different):
-                at = np.flatnonzero(number == i)
-                weight, noise_std = _draw_weights(
-                    rng, evidence, units[node], (node, request[:d] == 1, request[d:]), len(at)
-                )
-                draws["output_weight"][at, node], draws["noise_std"][at, node] = weight, noise_std
-    return draws
-
-
-def _draw_weights(
-    rng: np.random.Generator, evidence: KernelEvidence, units: Units, request: Request, size: int
-) -> tuple[Float[np.ndarray, "size C"], Float[np.ndarray, " size"]]:
-    node, parents, state = request
-    kernel, ratio = evidence.groups[node]
-    std = np.sqrt(kernel.unit_variances(units, parents))
-    used = np.flatnonzero(std)
-    x = evidence.rows.x
-    rows = np.column_stack([(units.features(x, parents) * std)[:, used], x[:, node]])
-    rows = whitened(rows, evidence.rows.start, *evidence.noise_of(state))
-    gram = rows.T @ rows
-    root = np.linalg.cholesky(gram[:-1, :-1] + ratio * np.eye(len(used)))
-    projected = solve_triangular(root, gram[:-1, -1], lower=True)
-    quad = np.asarray((gram[-1, -1] - projected @ projected) / ratio)
-    s2 = evidence.noise.draw_scale(rng, Terms(np.asarray(float(len(rows))), np.zeros(()), quad), size)
-    spread = np.sqrt(s2 * ratio) * rng.normal(size=(len(used), size))
-    weight = np.zeros((size, len(std)))
-    weight[:, used] = std[used] * solve_triangular(root, projected[:, None] + spread, lower=True, trans=1).T
-    return weight, np.sqrt(s2 * ratio)
-
-
-def predict(
-    draws: dict[str, np.ndarray], graphs: Int8[np.ndarray, "n d d"], x: Float[np.ndarray, "m d"]
-) -> Float[np.ndarray, "n m d"]:
-    """f_j(x) of every draw, row and node; only the columns of the parents of j matter for f_j."""
-    mean = np.empty((len(graphs), *x.shape))
-    for node in range(x.shape[1]):
-        units = Units(*(draws[f"unit_{name}"][node] for name in Units._fields))
-        different, number = np.unique(graphs[:, :, node], axis=0, return_inverse=True)
-        for i, parents in enumerate(different):
-            at = np.flatnonzero(number == i)
-            mean[at, :, node] = draws["output_weight"][at, node] @ units.features(x, parents == 1).T
-    return mean

@@ -18,11 +18,11 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int8
-from numba import njit
 from scipy.special import gammaln
 
 from bacadi.data.context import ContextData
 from bacadi.model.collapsed import AbstractEvidence, Drawn, EffectKind, States
+from bacadi.model.compiled import compiled
 
 HARD, SHIFT, SCALE, SOFT = (int(EffectKind[name]) for name in ("HARD", "SHIFT", "SCALE", "SOFT"))
 LOG_2PI = math.log(2 * math.pi)
@@ -71,7 +71,7 @@ def regression(
     return Regression(intercept, variance is not None, precision, known, shape, scale, half_log, log_normaliser)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def regression_log_evidence(prior, matrix, n_rows, node, n_parents):  # type: ignore[no-untyped-def]
     """log p(y | Z) from the Gram matrix of (Z, y), Λ added already; `matrix` is overwritten by its Cholesky factor."""
     size = matrix.shape[0]
@@ -105,7 +105,7 @@ def regression_log_evidence(prior, matrix, n_rows, node, n_parents):  # type: ig
     return log_p - shape * math.log(prior.scale[node] + 0.5 * residual) - 0.5 * (n_rows * LOG_2PI + log_det)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def columns_of(tables, node, parents, n_parents):  # type: ignore[no-untyped-def]
     """Columns of the Gram matrix that the regression needs, the response last, and ½ log |Λ|."""
     last = tables.gram.shape[1] - 1
@@ -122,13 +122,13 @@ def columns_of(tables, node, parents, n_parents):  # type: ignore[no-untyped-def
     return columns, half_log
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def add_precision(tables, matrix, columns, node):  # type: ignore[no-untyped-def]
     for a in range(len(columns) - 1):
         matrix[a, a] += tables.prior.precision[node, columns[a]]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def pooled(tables, node, columns, state, matrix):  # type: ignore[no-untyped-def]
     """Gram matrix of the rows that the mechanism of `node` explains, their number and the constants of the effects."""
     last, size = tables.gram.shape[1] - 1, len(columns)
@@ -159,7 +159,7 @@ def pooled(tables, node, columns, state, matrix):  # type: ignore[no-untyped-def
     return n_rows, constant
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def local_score(tables, node, parents, n_parents, state):  # type: ignore[no-untyped-def]
     """log p(x_:j | parents, states) of one node; the compiled form of `GramEvidence.log_evidence`."""
     columns, half_log = columns_of(tables, node, parents, n_parents)
@@ -178,7 +178,7 @@ def local_score(tables, node, parents, n_parents, state):  # type: ignore[no-unt
     return score
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def local_scores(tables, nodes, parents, states):  # type: ignore[no-untyped-def]
     """`local_score` of many requests, parents as masks."""
     scores = np.empty(len(nodes))
@@ -188,7 +188,7 @@ def local_scores(tables, nodes, parents, states):  # type: ignore[no-untyped-def
     return scores
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def draw_regression(rng, prior, matrix, n_rows, node, n_parents):  # type: ignore[no-untyped-def]
     """σ and coefficients from their posterior, given the Gram matrix of (Z, y) with Λ added."""
     size = matrix.shape[0] - 1
@@ -209,7 +209,7 @@ def draw_regression(rng, prior, matrix, n_rows, node, n_parents):  # type: ignor
     return std, np.linalg.solve(factor.T.copy(), half) if size > 0 else half
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def draw_shift(rng, tables, columns, coefficients, k, state, std):  # type: ignore[no-untyped-def]
     """The constant that a shift effect adds, from its posterior given the mechanism."""
     gram, last = tables.gram[k + 1], tables.gram.shape[1] - 1
@@ -220,7 +220,7 @@ def draw_shift(rng, tables, columns, coefficients, k, state, std):  # type: igno
     return residual / precision + std / math.sqrt(precision) * rng.standard_normal()
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def draw_mechanisms(rng, tables, graphs, states):  # type: ignore[no-untyped-def]
     """Weights, intercepts and noise of all nodes for every draw, float32."""
     n, d = graphs.shape[0], graphs.shape[1]
@@ -246,7 +246,7 @@ def draw_mechanisms(rng, tables, graphs, states):  # type: ignore[no-untyped-def
     return weight, intercept, noise_std, shift
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def draw_soft(rng, tables, graphs, states):  # type: ignore[no-untyped-def]
     """Weights, intercepts and noise of the mechanisms that soft effects put in place of the usual ones."""
     n, d, m = graphs.shape[0], graphs.shape[1], states.shape[1]
@@ -275,6 +275,8 @@ def draw_soft(rng, tables, graphs, states):  # type: ignore[no-untyped-def]
 
 class GramEvidence(AbstractEvidence):
     """Linear Gaussian evidence with known or inferred noise, or BGe; see the module for the formulas."""
+
+    costly = False
 
     def __init__(self, data: ContextData, states: States, prior: Regression) -> None:
         self.n_variables, self.n_contexts, self.states = data.n_variables, data.n_contexts, states

@@ -12,35 +12,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
-from scipy.special import expit, gammaln
+from jaxtyping import Bool, Float
+from scipy.special import gammaln
 
 from bacadi.errors import ConfigError
+from bacadi.model.functions import Units
 
 LOG_2PI = math.log(2 * math.pi)
 LOGISTIC_AS_PROBIT = math.pi / 8  # λ: the logistic function is close to Φ(√λ ·)
-
-
-class Units(NamedTuple):
-    """Hidden units shared by all nodes: f_j(x) = Σ_r w_jr scale_r g(bias_r + Σ_{i parent of j} weight_ri x_i) + rest.
-
-    g is the logistic function or the cosine; `rest` is w_jR plus, if the kernel has a linear part, Σ_i w_j,R+1+i x_i.
-    `own_input[r]` names the single input of unit r, which is silent where that is no parent, or is -1.
-    """
-
-    weight: Float[np.ndarray, "R d"]
-    bias: Float[np.ndarray, " R"]
-    scale: Float[np.ndarray, " R"]
-    own_input: Int[np.ndarray, " R"]
-    logistic: bool | np.bool
-    linear: bool | np.bool
-
-    def features(self, x: Float[np.ndarray, "n d"], parents: Bool[np.ndarray, " d"]) -> Float[np.ndarray, "n C"]:
-        """All features of the rows for one set of parents: units, the constant 1, and the parents if linear."""
-        inputs = self.bias + x[:, parents] @ self.weight[:, parents].T
-        units = self.scale * (expit(inputs) if self.logistic else np.cos(inputs))
-        columns = [units, np.ones((len(x), 1))] + ([x * parents] if self.linear else [])
-        return np.concatenate(columns, axis=1)
 
 
 class AbstractKernel(ABC):

@@ -44,7 +44,7 @@ def resolve(
     return settings
 
 
-def restored(values: dict[str, Any], where: str, method: str = "svgd", preset: str | None = _PAPER) -> Settings:
+def restored(values: dict[str, Any], where: str, method: str, preset: str | None) -> Settings:
     """Settings that `Settings.to_dict` wrote."""
     settings = _assembled(method, preset, checked(values, where))
     _check_together(settings)
@@ -106,7 +106,8 @@ def _check_together(settings: Settings) -> None:
         return
     if model.effect not in ("hard", "soft"):
         raise ConfigError(
-            f'effect = "{model.effect}" is integrated out, which SVGD cannot do; use --method mcmc, or "hard" or "soft".'
+            f'effect = "{model.effect}" is integrated out, which SVGD cannot do; use --method mcmc, or effect = "hard" '
+            'or "soft".'
         )
     if model.mechanism == "nonlinear" and model.kernel != "network":
         raise ConfigError(

@@ -1,5 +1,6 @@
 """From settings to the objects of the core; equal settings give objects that are equal to JIT."""
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -36,9 +37,14 @@ def build(settings: Settings) -> tuple[Model, Method]:
     >>> type(model.mechanism).__name__, method.n_particles
     ('LinearGaussian', 20)
     """
-    methods = {"svgd": lambda: _svgd(settings.svgd), "mcmc": lambda: _mcmc(settings.mcmc)}
-    methods["exact"] = lambda: _exact(settings.exact)
-    return build_model(settings.model), methods[settings.method]()
+    return build_model(settings.model), _BUILDERS[settings.method](settings)
+
+
+_BUILDERS: dict[str, Callable[[Settings], Method]] = {
+    "svgd": lambda settings: _svgd(settings.svgd),
+    "mcmc": lambda settings: _mcmc(settings.mcmc),
+    "exact": lambda settings: _exact(settings.exact),
+}
 
 
 def _mcmc(chosen: MCMCSettings) -> MCMC:

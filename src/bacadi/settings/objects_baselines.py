@@ -1,16 +1,21 @@
 """From settings to a bootstrapped baseline; nothing here needs JAX."""
 
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from bacadi.baselines import JCIPC, AbstractBaseline, AverageLikelihoodWeights, Bootstrap, PosteriorWeights
-from bacadi.baselines import UniformWeights as Uniform
+from bacadi.baselines import JCIPC, AbstractBaseline, Bootstrap
 from bacadi.baselines.dcdi_g import DCDIG
 from bacadi.baselines.ut_igsp import UTIGSP
+from bacadi.baselines.weights import AbstractWeights, AverageLikelihoodWeights, PosteriorWeights, UniformWeights
 from bacadi.settings.schema import Settings
 
 CLASSES: dict[str, type[AbstractBaseline]] = {"jci-pc": JCIPC, "ut-igsp": UTIGSP, "dcdi-g": DCDIG}
-_WEIGHTS = {"posterior": PosteriorWeights, "average-likelihood": AverageLikelihoodWeights, "uniform": Uniform}
+_WEIGHTS: dict[str, Callable[[], AbstractWeights]] = {
+    "posterior": PosteriorWeights,
+    "average-likelihood": AverageLikelihoodWeights,
+    "uniform": UniformWeights,
+}
 _SAMPLES = {"jci-pc": 20, "ut-igsp": 20, "dcdi-g": 5}
 _NOTHING = ("auto", "none")
 

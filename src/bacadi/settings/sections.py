@@ -1,11 +1,12 @@
 """The sections of a configuration: every key with its default and what it may be.
 
-The defaults are those of the classes that `build` makes of them. Strings that stand for choices live here alone; the
-words "auto" and "none" stand for None, which TOML does not have.
+The defaults are those of the classes that `build` makes of them, read off where that costs nothing. Strings that stand
+for choices live here alone; the words "auto" and "none" stand for None, which TOML does not have.
 """
 
 from dataclasses import dataclass
 
+from bacadi.inference.mcmc import MCMC, MoveWeights
 from bacadi.settings.rules import Choice, Flag, Number, Numbers, Whole, Widths, setting
 
 MECHANISMS = ("linear", "nonlinear", "bge")
@@ -13,13 +14,14 @@ EFFECTS = ("hard", "soft", "shift", "scale", "any")
 MIXED = ("hard", "shift", "scale", "soft")
 """The kinds that effect = "any" mixes, in the order of `shares`."""
 
-_LINEAR, _NONLINEAR, _BGE = ({"mechanism": (name,)} for name in MECHANISMS)
+_Only = dict[str, tuple[str, ...]]
+_LINEAR, _NONLINEAR, _BGE = (_Only(mechanism=(name,)) for name in MECHANISMS)
 _NETWORK = _NONLINEAR | {"kernel": ("network",)}
 _SMOOTH = _NONLINEAR | {"kernel": ("rbf", "additive")}
-_NOISY = {"mechanism": ("linear", "nonlinear")}
+_NOISY: _Only = {"mechanism": ("linear", "nonlinear")}
 _PARAMETRIC = _NOISY | {"kernel": ("network",)}
-_SVGD = {"method": ("svgd",)}
-_HARD = {"effect": ("hard", "any")}
+_SVGD: _Only = {"method": ("svgd",)}
+_HARD: _Only = {"effect": ("hard", "any")}
 _RELAXING = {"estimator": ("relaxed", "blockwise")}
 _SAMPLED = {"acyclicity": ("sampled",)}
 _FINITE = {"reading": ("finite",)}
@@ -100,6 +102,9 @@ class SVGDSettings:
     double: bool = setting(False, Flag())
 
 
+_MCMC, _MOVES = MCMC(), MoveWeights()
+
+
 @dataclass(frozen=True)
 class MCMCSettings:
     """`[mcmc]`: draws, length and temperatures of the run, and how often each move is proposed.
@@ -107,23 +112,23 @@ class MCMCSettings:
     Toggling an edge and changing a target reach every state between them, so they cannot be switched off.
     """
 
-    draws: int = setting(1000, Whole())
-    replicas: int = setting(2, Whole(least=2))
-    sweeps: int | str = setting("auto", Whole(word="auto"))
-    time_budget: float | str = setting("none", Number(above=0, word="none"))
-    burn_in: float = setting(0.4, Number(above=0, below=1))
-    levels: int | str = setting("auto", Whole(least=2, word="auto"))
-    max_temperature: float | str = setting("auto", Number(above=1, word="auto"))
-    moves_per_sweep: int | str = setting("auto", Whole(word="auto"))
-    max_parents: int | str = setting("none", Whole(word="none"))
-    move_toggle: float = setting(4.0, Number(above=0))
-    move_reverse: float = setting(2.0, Number(least=0))
-    move_swap_parent: float = setting(2.0, Number(least=0))
-    move_change_target: float = setting(4.0, Number(above=0))
-    move_swap_target: float = setting(3.0, Number(least=0))
-    move_edge_and_target: float = setting(1.0, Number(least=0))
-    move_toggle_and_column: float = setting(0.2, Number(least=0))
-    move_reverse_and_columns: float = setting(0.2, Number(least=0))
+    draws: int = setting(_MCMC.n_draws, Whole())
+    replicas: int = setting(_MCMC.n_replicas, Whole(least=2))
+    sweeps: int | str = setting(_MCMC.n_sweeps or "auto", Whole(word="auto"))
+    time_budget: float | str = setting(_MCMC.time_budget or "none", Number(above=0, word="none"))
+    burn_in: float = setting(_MCMC.burn_in, Number(above=0, below=1))
+    levels: int | str = setting(_MCMC.n_levels or "auto", Whole(least=2, word="auto"))
+    max_temperature: float | str = setting(_MCMC.max_temperature or "auto", Number(above=1, word="auto"))
+    moves_per_sweep: int | str = setting(_MCMC.moves_per_sweep or "auto", Whole(word="auto"))
+    max_parents: int | str = setting(_MCMC.max_parents or "none", Whole(word="none"))
+    move_toggle: float = setting(_MOVES.toggle, Number(above=0))
+    move_reverse: float = setting(_MOVES.reverse, Number(least=0))
+    move_swap_parent: float = setting(_MOVES.swap_parent, Number(least=0))
+    move_change_target: float = setting(_MOVES.change_target, Number(above=0))
+    move_swap_target: float = setting(_MOVES.swap_target, Number(least=0))
+    move_edge_and_target: float = setting(_MOVES.edge_and_target, Number(least=0))
+    move_toggle_and_column: float = setting(_MOVES.toggle_and_column, Number(least=0))
+    move_reverse_and_columns: float = setting(_MOVES.reverse_and_columns, Number(least=0))
 
 
 @dataclass(frozen=True)

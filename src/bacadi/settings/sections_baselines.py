@@ -1,10 +1,16 @@
-"""The sections of the baselines: `[bootstrap]` and one for each; but for `[bootstrap]` keys are fields of the class."""
+"""The sections of the baselines: `[bootstrap]` and one for each, whose keys are the fields of the class.
+
+Defaults are read off the classes where these are quick to import.
+"""
 
 from dataclasses import dataclass
 
+from bacadi.baselines.dcdi_g import DCDIG
+from bacadi.baselines.jci_pc import JCIPC
 from bacadi.settings.rules import Choice, Flag, Number, Whole, setting
 
 _LEVEL = Number(above=0, below=1)
+_JCI, _DCDI = JCIPC(), DCDIG()
 
 
 @dataclass(frozen=True)
@@ -21,9 +27,11 @@ class BootstrapSettings:
 class JCIPCSettings:
     """`[jci-pc]`: level and limits of the tests."""
 
-    alpha: float = setting(0.01, _LEVEL)
-    max_conditioning: int | str = setting("none", Whole(least=0, word="none"))
-    max_tests: int = setting(500_000, Whole())
+    alpha: float = setting(_JCI.alpha, _LEVEL)
+    max_conditioning: int | str = setting(
+        "none" if _JCI.max_conditioning is None else _JCI.max_conditioning, Whole(least=0, word="none")
+    )
+    max_tests: int = setting(_JCI.max_tests, Whole())
 
 
 @dataclass(frozen=True)
@@ -42,18 +50,18 @@ class UTIGSPSettings:
 class DCDIGSettings:
     """`[dcdi-g]`: sparsity, networks and training."""
 
-    sparsity: float = setting(0.05, Number(least=0))
-    target_sparsity: float = setting(0.05, Number(least=0))
-    perfect: bool = setting(True, Flag())
-    n_hidden: int = setting(5, Whole())
-    batch_size: int = setting(64, Whole())
-    rows_per_mask: int = setting(8, Whole())
-    learning_rate: float = setting(1e-3, Number(above=0))
-    tolerance: float = setting(1e-8, Number(above=0))
-    first_weight: float = setting(1e-8, Number(above=0))
-    threshold: float = setting(0.5, _LEVEL)
-    max_iterations: int = setting(100_000, Whole())
-    refit_iterations: int = setting(10_000, Whole())
-    fresh_targets: bool = setting(True, Flag())
-    window: int = setting(100, Whole())
-    held_out: float = setting(0.2, _LEVEL)
+    sparsity: float = setting(_DCDI.sparsity, Number(least=0))
+    target_sparsity: float = setting(_DCDI.target_sparsity, Number(least=0))
+    perfect: bool = setting(_DCDI.perfect, Flag())
+    n_hidden: int = setting(_DCDI.n_hidden, Whole())
+    batch_size: int = setting(_DCDI.batch_size, Whole())
+    rows_per_mask: int = setting(_DCDI.rows_per_mask, Whole())
+    learning_rate: float = setting(_DCDI.learning_rate, Number(above=0))
+    tolerance: float = setting(_DCDI.tolerance, Number(above=0))
+    first_weight: float = setting(_DCDI.first_weight, Number(above=0))
+    threshold: float = setting(_DCDI.threshold, _LEVEL)
+    max_iterations: int = setting(_DCDI.max_iterations, Whole())
+    refit_iterations: int = setting(_DCDI.refit_iterations, Whole())
+    fresh_targets: bool = setting(_DCDI.fresh_targets, Flag())
+    window: int = setting(_DCDI.window, Whole())
+    held_out: float = setting(_DCDI.held_out, _LEVEL)

@@ -1,0 +1,47 @@
+"""How functions are compiled: cached on disk, without the interpreter lock, division as in NumPy.
+
+`no_type_check` keeps checkers of annotations, which tests install, from wrapping what Numba has to see as it is.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, no_type_check
+
+from numba import njit
+
+_PACKAGE = Path(__file__).parent.parent
+
+
+def compiled(function: Callable) -> Any:
+    """A compiled function that Python calls."""
+    return _stamped(no_type_check(njit(cache=True, nogil=True, error_model="numpy")(function)))
+
+
+def inner(function: Callable) -> Any:
+    """A compiled function that only compiled code calls.
+
+    The means to be called from Python would take as long to compile as most of these functions do.
+    """
+    options: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return _stamped(no_type_check(njit(cache=True, nogil=True, error_model="numpy", **options)(function)))
+
+
+def _stamp() -> tuple[int, int]:
+    """When the files of compiled code were last changed, and their size."""
+    files = [*_PACKAGE.glob("model/*.py"), *_PACKAGE.glob("inference/*moves.py"), _PACKAGE / "inference" / "chains.py"]
+    found = [file.stat() for file in files if file.exists()]
+    return max(one.st_mtime_ns for one in found), sum(one.st_size for one in found)
+
+
+_STAMP = _stamp()
+
+
+def _stamped(dispatcher: Any) -> Any:
+    """Let the cache of a function end when any file of compiled code changes.
+
+    Numba looks only at the file of the function itself, and would go on using code that it has inlined from another.
+    """
+    cache: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
+    if hasattr(cache, "_source_stamp"):
+        cache._source_stamp = _STAMP
+    return dispatcher

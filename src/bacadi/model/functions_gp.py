@@ -1,0 +1,145 @@
+"""Draws of Gaussian-process mechanisms from their posterior given graph and states, as weights of random units.
+
+With features Φ of the rows (see `Units`), prior variances V of their weights and D the noise of the rows in units of ρ:
+
+    w ~ N(V^½ B⁻¹ b, s² ρ V^½ B⁻¹ V^½),   B = ρI + V^½ Φ'D⁻¹Φ V^½,   b = V^½ Φ'D⁻¹y,   s² from its own posterior.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int, Int8
+from scipy.linalg import solve_triangular
+
+from bacadi.model.collapsed import Drawn, EffectKind
+from bacadi.model.factors_gp import whitened
+from bacadi.model.functions import Units
+from bacadi.model.kernels_gp import Terms
+
+if TYPE_CHECKING:
+    from bacadi.model.gaussian_process import KernelEvidence
+
+N_UNITS = 100
+MAX_BYTES = 2 * 10**8  # of the weights of all draws, in single precision
+
+
+class Request(NamedTuple):
+    """One node and its states, with the features of all rows that its parents put in `used` and the prior standard
+    deviations of the weights of all features."""
+
+    node: int
+    state: Int8[np.ndarray, " M"]
+    features: Float[np.ndarray, "N used"]
+    std: Float[np.ndarray, " C"]
+    used: Int[np.ndarray, " used"]
+
+
+class Mechanism(NamedTuple):
+    """Draws of the mechanism of one node: weights of its features, noise, and what shift effects add in each context."""
+
+    weight: Float[np.ndarray, "size C"]
+    noise_std: Float[np.ndarray, " size"]
+    shift: Float[np.ndarray, "size M"]
+
+
+def draw_functions(
+    rng: np.random.Generator,
+    evidence: "KernelEvidence",
+    graphs: Int8[np.ndarray, "n d d"],
+    states: Int8[np.ndarray, "n M d"],
+) -> dict[str, Drawn]:
+    """Mechanisms as `Functions` reads them, `noise_std`, `effect_shift` and `effect_noise_ratio`, in single precision.
+
+    Mechanisms that soft effects put in place of the usual ones are not drawn. Where the weights of all draws would take
+    more than 200 MB there are fewer units, and no functions at all for an additive kernel, which cannot do with fewer.
+    """
+    n, d = len(graphs), evidence.n_variables
+    kernels = list(dict.fromkeys(group.kernel for group in evidence.groups))
+    kernel_of = np.array([kernels.index(group.kernel) for group in evidence.groups])
+    n_units = min(N_UNITS, max(MAX_BYTES // (4 * n * d), 1))
+    units = [kernel.units(rng, d, n_units) for kernel in kernels]
+    n_features = len(units[0].bias) + 1 + d * int(units[0].linear)
+    stored = 4 * n * d * len(units[0].bias) <= MAX_BYTES
+    weight, noise_std = np.zeros((n if stored else 0, d, n_features), np.float32), np.empty((n, d), np.float32)
+    shift = np.zeros((n, evidence.n_contexts, d), np.float32)
+    with evidence.one_thread():
+        for node in range(d):
+            for at, request in _requests(evidence, units[kernel_of[node]], (node, graphs, states)):
+                drawn = _draw(rng, evidence, request, len(at))
+                noise_std[at, node], shift[at, :, node] = drawn.noise_std, drawn.shift
+                if stored:
+                    weight[at, node] = drawn.weight
+    functions = _stored(units, kernel_of, weight) if stored else {}
+    return functions | {"noise_std": Drawn(noise_std, ("variable",))} | _effects(evidence, states, shift)
+
+
+def _requests(
+    evidence: "KernelEvidence", units: Units, wanted: tuple[int, Int8[np.ndarray, "n d d"], Int8[np.ndarray, "n M d"]]
+) -> Iterator[tuple[Int[np.ndarray, " size"], Request]]:
+    """What is to be drawn for a node, each once, with the draws that want it."""
+    node, graphs, states = wanted
+    different, number = np.unique(graphs[:, :, node], axis=0, return_inverse=True)
+    for i, column in enumerate(different):
+        parents, at = column == 1, np.flatnonzero(number == i)
+        std = np.sqrt(evidence.groups[node].kernel.unit_variances(units, parents))
+        used = np.flatnonzero(std)
+        features = units.features(evidence.rows.x, parents)[:, used]
+        of_states, which = np.unique(states[at, :, node], axis=0, return_inverse=True)
+        for s, state in enumerate(of_states):
+            yield at[which == s], Request(node, state, features, std, used)
+
+
+def _draw(rng: np.random.Generator, evidence: "KernelEvidence", request: Request, size: int) -> Mechanism:
+    node, state, features, std, used = request
+    ratio, y = evidence.groups[node].ratio, evidence.rows.x[:, node]
+    rows = np.column_stack([features * std[used], y])
+    rows = whitened(rows, evidence.rows.start, *evidence.noise_of(state))
+    gram = rows.T @ rows
+    root = np.linalg.cholesky(gram[:-1, :-1] + ratio * np.eye(len(used)))
+    projected = solve_triangular(root, gram[:-1, -1], lower=True)
+    quad = np.asarray((gram[-1, -1] - projected @ projected) / ratio)
+    s2 = evidence.noise.draw_scale(rng, Terms(np.asarray(float(len(rows))), np.zeros(()), quad), size)
+    noise_std = np.sqrt(s2 * ratio)
+    spread = noise_std * rng.normal(size=(len(used), size))
+    weight = np.zeros((size, len(std)))
+    weight[:, used] = std[used] * solve_triangular(root, projected[:, None] + spread, lower=True, trans=1).T
+    shift = np.zeros((size, len(state)))
+    for k in np.flatnonzero(evidence.states.kind[state] == EffectKind.SHIFT):
+        # As in a regression on the indicator of the context, given the function.
+        block = slice(evidence.rows.start[k + 1], evidence.rows.start[k + 2])
+        residual = y[block].sum() - weight[:, used] @ features[block].sum(axis=0)
+        precision = evidence.rows.counts[k + 1] + 1 / evidence.states.value[state[k]] ** 2
+        shift[:, k] = residual / precision + noise_std / np.sqrt(precision) * rng.normal(size=size)
+    return Mechanism(weight, noise_std, shift)
+
+
+def _stored(
+    units: list[Units], kernel_of: Int[np.ndarray, " d"], weight: Float[np.ndarray, "n d C"]
+) -> dict[str, Drawn]:
+    """The arrays that `Functions` reads; the scales of the units are part of the output weights."""
+    n_hidden = len(units[0].bias)
+    scale = np.array([unit.scale for unit in units], np.float32)[kernel_of]
+    found = {
+        "output_weight": Drawn(weight[:, :, :n_hidden] * scale, ("variable", "unit")),
+        "output_bias": Drawn(weight[:, :, n_hidden], ("variable",)),
+        "hidden_weight": Drawn(np.array([unit.weight for unit in units]), ("kernel", "unit", "source")),
+        "hidden_bias": Drawn(np.array([unit.bias for unit in units]), ("kernel", "unit")),
+        "hidden_logistic": Drawn(np.array(bool(units[0].logistic)), ()),
+        "hidden_kernel": Drawn(kernel_of, ("variable",)),
+    }
+    if units[0].linear:
+        found["linear_weight"] = Drawn(weight[:, :, n_hidden + 1 :].transpose(0, 2, 1), ("source", "target"))
+    return found
+
+
+def _effects(
+    evidence: "KernelEvidence", states: Int8[np.ndarray, "n M d"], shift: Float[np.ndarray, "n M d"]
+) -> dict[str, Drawn]:
+    found, (kind, value) = {}, (evidence.states.kind, evidence.states.value)
+    if EffectKind.SHIFT in kind:
+        found["effect_shift"] = Drawn(shift, ("context", "variable"))
+    if EffectKind.SCALE in kind:
+        ratio = np.where(kind == EffectKind.SCALE, value, 1.0)[states]
+        found["effect_noise_ratio"] = Drawn(ratio.astype(np.float32), ("context", "variable"))
+    return found

@@ -1,0 +1,264 @@
+"""Parallel tempering against enumeration, run by run the same, and independent of units, threads and interruptions."""
+
+from collections.abc import Callable, Iterable
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from bacadi.data.context import ContextData
+from bacadi.inference import tempering
+from bacadi.inference.checkpoint import Checkpoint
+from bacadi.inference.collapsed_fit import Collapse
+from bacadi.inference.diagnostics import diagnose
+from bacadi.inference.exact import enumerate_posterior
+from bacadi.inference.fit import fit
+from bacadi.inference.mcmc import MCMC
+from bacadi.inference.tempering import Draws, Progress
+from bacadi.model.bge import BGe
+from bacadi.model.collapsed import Collapsed
+from bacadi.model.effect import (
+    AbstractEffect,
+    EffectMixture,
+    HardGaussian,
+    ScaleGaussian,
+    ShiftGaussian,
+    SoftGaussian,
+)
+from bacadi.model.knowledge import Knowledge
+from bacadi.model.linear import LinearGaussian
+from bacadi.model.mechanism import AnyMechanism
+from bacadi.model.model import Model
+from bacadi.model.neural import NeuralGaussian
+from bacadi.model.noise import FixedNoise, InferredNoise
+
+from .collapsed_problems import random_collapsed
+
+MECHANISMS: dict[str, AnyMechanism] = {
+    "linear, known noise": LinearGaussian(FixedNoise(0.7)),
+    "linear, noise inferred": LinearGaussian(InferredNoise(), 1.0, 2.0),
+    "BGe": BGe(),
+    "network": NeuralGaussian(noise=FixedNoise(0.7)),
+}
+HARD = HardGaussian(InferredNoise(), mean_prior_std=3.0)
+EFFECTS: dict[str, AbstractEffect] = {
+    "hard": HARD,
+    "shift": ShiftGaussian(2.0),
+    "scale": ScaleGaussian((0.25, 4.0)),
+    "soft": SoftGaussian(),
+    "mixture": EffectMixture((HARD, ShiftGaussian(2.0), SoftGaussian())),
+}
+COMBINATIONS = list(product(MECHANISMS, EFFECTS))
+FAST = [
+    ("linear, known noise", "hard"),
+    ("linear, known noise", "scale"),
+    ("linear, noise inferred", "mixture"),
+    ("linear, noise inferred", "shift"),
+    ("BGe", "soft"),
+    ("network", "hard"),
+]
+SHORT = MCMC(n_draws=4000, n_sweeps=3400, n_levels=3, moves_per_sweep=12)
+LONG = MCMC(n_draws=240_000, n_sweeps=200_000, n_levels=3, moves_per_sweep=20)
+QUICK = MCMC(n_draws=60, n_sweeps=150, n_levels=3, moves_per_sweep=8)
+
+Problem = tuple[Collapsed, ContextData]
+
+
+def small_data(seed: int, d: int = 4, m: int = 2, rows: int = 5) -> ContextData:
+    """Linear data with weak dependence, one variable moved in each context."""
+    rng = np.random.default_rng(seed)
+    context = np.repeat(np.arange(m + 1), [2 * rows, *[rows] * m])
+    x = 0.7 * rng.normal(size=(len(context), d)) @ (np.eye(d) + np.triu(rng.normal(0, 0.6, (d, d)), 1))
+    for k in range(1, m + 1):
+        x[context == k, rng.integers(d)] += rng.normal(0, 1.5)
+    return ContextData(x, context, tuple(f"x{j}" for j in range(d)), tuple(f"k{k}" for k in range(m)), "obs")
+
+
+def table_problem(seed: int) -> Problem:
+    """Scores by request from outside of compiled code, with constraints, and with a count prior in every second."""
+    problem = random_collapsed(np.random.default_rng(seed), 4, 2, 2 + seed % 2, counted=seed % 4 > 1)
+    return problem, small_data(seed)
+
+
+def model_problem(mechanism: str, effect: str, seed: int) -> Problem:
+    data = small_data(seed)
+    return Model(MECHANISMS[mechanism], EFFECTS[effect]).collapse(data), data
+
+
+def deviations(problem: Problem, method: MCMC, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Every edge and target marginal less the exact one: in Monte-Carlo standard errors, and as it is.
+
+    The error is √(p (1 - p) / ESS) with the exact p. Where so few draws are expected to differ that no Gaussian
+    describes their number, four effective draws are granted besides.
+    """
+    draws, exact = tempering.sample(*problem, method, seed), enumerate_posterior(problem[0])
+    targets = (draws.states > 0).astype(np.int8)
+    found = diagnose(draws.graphs, targets, draws.log_posterior, draws.swap_rates)
+    p = np.concatenate([exact.edge_marginals.ravel(), exact.target_marginals.ravel()])
+    mean = np.concatenate([draws.graphs.mean(axis=(0, 1)).ravel(), targets.mean(axis=(0, 1)).ravel()])
+    ess = np.concatenate([found.edges.ess.ravel(), found.targets.ess.ravel()])
+    ess = np.where(np.isnan(ess), found.log_posterior_ess, ess)
+    spread = np.sqrt(p * (1 - p) / ess)
+    granted = np.where(ess * p * (1 - p) < 10, 4 / ess, 0.0)
+    beyond = np.maximum(np.abs(mean - p) - granted, 0.0)
+    error = np.divide(beyond, spread, out=np.where(beyond > 1e-9, np.inf, 0.0), where=spread > 1e-9)
+    return error, np.abs(mean - p)
+
+
+def check_all(problems: Iterable[Problem]) -> None:
+    """All marginals together within the Bonferroni bound of a false-alarm rate of 1e-3, nearly all within 3 errors.
+
+    Of independent marginals .27 % lie beyond 3; those of one problem depend on each other, so 2 % are allowed.
+    """
+    errors = np.concatenate([deviations(problem, SHORT, seed)[0] for seed, problem in enumerate(problems)])
+    assert errors.max() < norm.isf(1e-3 / (2 * len(errors)))
+    assert np.mean(errors > 3) <= 0.02
+
+
+def test_scores_from_outside_agree_with_enumeration() -> None:
+    check_all(table_problem(seed) for seed in range(4))
+
+
+@pytest.mark.parametrize(("mechanism", "effect"), FAST)
+def test_marginals_agree_with_enumeration(mechanism: str, effect: str) -> None:
+    check_all([model_problem(mechanism, effect, 100)])
+
+
+@pytest.mark.slow
+def test_scores_from_outside_agree_with_enumeration_on_twenty_problems() -> None:
+    check_all(table_problem(seed) for seed in range(20))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("mechanism", "effect"), COMBINATIONS)
+def test_marginals_agree_with_enumeration_on_twenty_problems(mechanism: str, effect: str) -> None:
+    check_all(model_problem(mechanism, effect, 200 + seed) for seed in range(20))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("mechanism", "effect"), COMBINATIONS)
+def test_a_long_run_is_within_a_two_hundredth(mechanism: str, effect: str) -> None:
+    assert deviations(model_problem(mechanism, effect, 300), LONG, 0)[1].max() < 0.005
+
+
+def same(one: Draws, two: Draws) -> bool:
+    return all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))
+
+
+RUNS: dict[str, Callable[[], Problem]] = {
+    "table": lambda: table_problem(2),
+    "regression": lambda: model_problem("linear, noise inferred", "mixture", 5),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_the_seed_decides_and_nothing_else(name: str) -> None:
+    one, two, other = (tempering.sample(*RUNS[name](), QUICK, seed) for seed in (3, 3, 4))
+    assert same(one, two) and not same(one, other)
+
+
+class OneAfterTheOther:
+    """Stands in for a pool of threads."""
+
+    def __init__(self, n: int) -> None: ...
+
+    def __enter__(self) -> "OneAfterTheOther":
+        return self
+
+    def __exit__(self, *error: object) -> None: ...
+
+    map = staticmethod(map)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_threads_change_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = tempering.sample(*RUNS[name](), QUICK, 3)
+    monkeypatch.setattr(tempering, "ThreadPoolExecutor", OneAfterTheOther)
+    assert same(threads, tempering.sample(*RUNS[name](), QUICK, 3))
+
+
+def test_a_memory_that_has_to_grow_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    roomy, make = tempering.sample(*table_problem(2), QUICK, 3), tempering.empty_memory
+
+    def tiny(*arguments: object, **options: object) -> object:
+        return make(*arguments, **options)._replace(keys=np.zeros(2, np.uint64), values=np.zeros(2))
+
+    monkeypatch.setattr(tempering, "empty_memory", tiny)
+    assert same(roomy, tempering.sample(*table_problem(2), QUICK, 3))
+
+
+class StopAt:
+    """Interrupts a run when it reports the wanted sweep or a later one."""
+
+    def __init__(self, sweep: int) -> None:
+        self.sweep = sweep
+
+    def __call__(self, progress: Progress) -> None:
+        if progress.step >= self.sweep:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("sweep", [1, 30, 70, 100])
+def test_an_interrupted_run_goes_on_bit_for_bit(name: str, sweep: int, tmp_path: Path) -> None:
+    """In the burn-in, while the ladder is adapted, and after it; chunks of sweeps differ, too."""
+    checkpoint = Checkpoint(tmp_path / "run.npz", "the run", 1e9)
+    with pytest.raises(KeyboardInterrupt):
+        tempering.sample(*RUNS[name](), QUICK, 3, StopAt(sweep), checkpoint)
+    resumed = tempering.sample(*RUNS[name](), QUICK, 3, None, checkpoint)
+    assert same(resumed, tempering.sample(*RUNS[name](), QUICK, 3))
+
+
+def test_units_of_a_column_change_nothing() -> None:
+    data = small_data(7, rows=8)
+    scale, shift = np.array([1.0, 1000.0, 1.0, 0.01]), np.array([0.0, 5.0, -3.0, 0.0])
+    other = ContextData(data.x * scale + shift, data.context, data.variables, data.contexts, "obs")
+    one, two = (fit(item, method=MCMC(n_draws=200, n_sweeps=300), seed=1) for item in (data, other))
+    np.testing.assert_array_equal(one.graph, two.graph)
+    np.testing.assert_array_equal(one.intervention_target, two.intervention_target)
+    weight, moved = (p.parameters["weight"].values for p in (one, two))
+    np.testing.assert_allclose(moved, weight * scale / scale[:, None], rtol=1e-4, atol=1e-9)
+    std, scaled = (p.parameters["noise_std"].values for p in (one, two))
+    np.testing.assert_allclose(scaled, std * scale, rtol=1e-4)
+
+
+OWN_UNITS = {
+    "intercept": LinearGaussian(InferredNoise(), 1.0, 2.0),
+    "no intercept": LinearGaussian(InferredNoise(), 1.0),
+    "BGe": BGe(),
+}
+
+
+@pytest.mark.parametrize("name", OWN_UNITS)
+def test_parameters_predict_the_same_in_the_units_of_the_data(name: str) -> None:
+    """Mean, noise, shift, hard mean and soft mechanism of one draw, in own units and in those of the data."""
+    data = small_data(8)
+    scale, shift = np.array([3.0, 0.2, 1.0, 10.0]), np.array([4.0, -2.0, 0.5, 30.0])
+    data = ContextData(data.x * scale + shift, data.context, data.variables, data.contexts, "obs")
+    effect = EFFECTS["mixture"]
+    collapse = Collapse.of(Model(OWN_UNITS[name], effect, own_units=True), data, Knowledge.none(4, 2), None)
+    graphs = np.triu(np.ones((1, 1, 4, 4), np.int8), 1)
+    states = np.array([0, 1, 2, 3, 3, 2, 1, 0], np.int8).reshape(1, 1, 2, 4)
+    given = {
+        name: item.values[0, 0] for name, item in collapse.parameters(np.random.default_rng(0), graphs, states).items()
+    }
+    rng, u = np.random.default_rng(0), collapse.data.x
+    own = collapse.collapsed.evidence.draw_parameters(rng, graphs[0], states[0])
+    own |= effect.draw_parameters(rng, collapse.data, 1)
+    own_values = {name: item.values[0].astype(float) for name, item in own.items()}
+    to_data = collapse.scaling.invert
+    unit = collapse.scaling.scale
+    zero = np.zeros(4)
+    np.testing.assert_allclose(to_data(u), data.x)
+    mean = u @ own_values["weight"] + own_values.get("intercept", zero)
+    np.testing.assert_allclose(data.x @ given["weight"] + given["intercept"], to_data(mean), rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(given["noise_std"], own_values["noise_std"] * unit, rtol=1e-5)
+    np.testing.assert_allclose(given["effect_shift"], own_values["effect_shift"] * unit, rtol=1e-5)
+    np.testing.assert_allclose(given["effect_mean"], to_data(own_values["effect_mean"]), rtol=1e-4)
+    soft = EFFECTS["mixture"].states(data).names.index("soft")
+    for k, j in np.argwhere(states[0, 0] == soft):
+        mean = u @ own_values["effect_weight"][k][:, j] + own_values["effect_intercept"][k, j]
+        found = data.x @ given["effect_weight"][k][:, j] + given["effect_intercept"][k, j]
+        np.testing.assert_allclose(found, mean * unit[j] + collapse.scaling.shift[j], rtol=1e-4, atol=1e-3)

@@ -1,0 +1,267 @@
+"""Every move by itself keeps detailed balance, and what a chain carries along is what recomputation gives."""
+
+from dataclasses import replace
+from functools import cache
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chi2
+
+from bacadi.data.context import ContextData
+from bacadi.graph import is_acyclic
+from bacadi.inference import chains, tempering
+from bacadi.inference.chains import Chains, Counts
+from bacadi.inference.exact import ExactDraws, enumerate_posterior
+from bacadi.inference.mcmc import MoveWeights
+from bacadi.inference.start import Structure
+from bacadi.inference.tempering import Replica, compiled_target
+from bacadi.model.collapsed import Collapsed, StructurePrior
+from bacadi.model.effect import EffectMixture, HardGaussian, ShiftGaussian
+from bacadi.model.knowledge import Knowledge
+from bacadi.model.linear import LinearGaussian
+from bacadi.model.model import Model
+from bacadi.model.noise import InferredNoise
+
+from .collapsed_problems import TableEvidence, random_collapsed
+
+NAMES = tuple(MoveWeights.__dataclass_fields__)
+ONLY = {name: MoveWeights(**{other: float(other == name) for other in NAMES}) for name in NAMES}
+N_CHAINS, BETA = 40_000, 0.7
+KNOWLEDGE_KINDS = ("tiers", "parents", "known", "candidates", "count")
+COLUMN_MOVES = ("toggle_and_column", "reverse_and_columns")
+LINEAR = LinearGaussian(InferredNoise(2.0, 0.5), 1.0, 1.0)
+TWO_KINDS = EffectMixture((HardGaussian(InferredNoise(2.0, 0.5), mean_prior_std=1.0), ShiftGaussian(1.0)))
+
+
+def few_rows(d: int, m: int, n: int = 2) -> ContextData:
+    """So few rows that every structure keeps some probability."""
+    x = np.random.default_rng(d).normal(size=(n * (m + 1), d))
+    names = tuple(f"x{j}" for j in range(d)), tuple(f"k{k}" for k in range(m))
+    return ContextData(x, np.repeat(np.arange(m + 1), n), *names, "obs")
+
+
+def with_random_prior(seed: int, collapsed: Collapsed, *, counted: bool) -> Collapsed:
+    """The same evidence with a prior that weighs, forbids, requires and counts at random."""
+    m, d, n_states = collapsed.prior.state_log_prior.shape
+    prior = random_collapsed(np.random.default_rng(seed), d, m, n_states, constrained=False, counted=counted).prior
+    odds = prior.edge_log_odds.copy()
+    np.fill_diagonal(odds, -np.inf)
+    return replace(collapsed, prior=replace(prior, edge_log_odds=odds))
+
+
+PROBLEMS: dict[str, tuple[Collapsed, ContextData]] = {
+    "three states": (random_collapsed(np.random.default_rng(1), 3, 1, 3, constrained=False), few_rows(3, 1)),
+    "constraints": (random_collapsed(np.random.default_rng(22), 4, 1, constrained=True), few_rows(4, 1)),
+    "count prior": (random_collapsed(np.random.default_rng(3), 3, 2, counted=True, constrained=False), few_rows(3, 2)),
+    "regression": (
+        with_random_prior(4, Model(LINEAR, TWO_KINDS).collapse(few_rows(3, 1)), counted=False),
+        few_rows(3, 1),
+    ),
+    "regression, count prior": (
+        with_random_prior(5, Model(LINEAR, HardGaussian()).collapse(few_rows(3, 2)), counted=True),
+        few_rows(3, 2),
+    ),
+}
+CASES = [
+    (name, kind)
+    for name, kind in product(PROBLEMS, NAMES)
+    if name.startswith("regression") or kind not in COLUMN_MOVES  # scans of columns need evidence in compiled code
+]
+
+
+def tabled(collapsed: Collapsed, beta: float) -> Collapsed:
+    """The tempered problem p(G, S) p(D | G, S)^β, every local term in a table."""
+    evidence, (m, d, n_states) = collapsed.evidence, collapsed.prior.state_log_prior.shape
+    sets = ((np.arange(2**d)[:, None] >> np.arange(d)) & 1).astype(bool)
+    digits = (np.arange(n_states**m)[:, None] // n_states ** np.arange(m) % n_states).astype(np.int8)
+    table = np.zeros((d, 2**d, n_states**m))
+    for j, p in product(range(d), range(2**d)):
+        if not sets[p, j]:
+            asked = np.full(len(digits), j), np.repeat(sets[p][None], len(digits), axis=0), digits
+            table[j, p] = beta * evidence.log_evidences(*asked)
+    return replace(collapsed, evidence=TableEvidence(table, m, n_states))
+
+
+def lopsided(target: chains.Target, seed: int) -> chains.Target:
+    """Proposal weights that differ between pairs and between i → j and j → i."""
+    rng, old = np.random.default_rng(seed), target.proposals
+    edges, targets = (
+        rng.permuted(np.geomspace(0.1, 1, old.edge_log.size)),
+        rng.permuted(np.geomspace(0.1, 1, old.target_log.size)),
+    )
+    edges, targets = edges.reshape(old.edge_log.shape), targets.reshape(old.target_log.shape)
+    np.fill_diagonal(edges, 0.0)
+    with np.errstate(divide="ignore"):
+        drawn = chains.Proposals(np.log(edges), np.cumsum(edges), np.log(targets), np.cumsum(targets), old.move_sum)
+    return target._replace(proposals=drawn)
+
+
+def keys_of(graphs: np.ndarray, states: np.ndarray, n_states: int) -> np.ndarray:
+    """A number for each pair (G, S)."""
+    flat = states.reshape(len(states), -1).astype(np.int64) @ n_states ** np.arange(states[0].size)
+    return flat * 2 ** graphs[0].size + graphs.reshape(len(graphs), -1).astype(np.int64) @ 2 ** np.arange(
+        graphs[0].size
+    )
+
+
+@cache
+def draws_of(name: str) -> ExactDraws:
+    """Draws of the tempered posterior of a problem, made once for all moves."""
+    return enumerate_posterior(tabled(PROBLEMS[name][0], BETA)).draws(np.random.default_rng(11), N_CHAINS)
+
+
+def one_step(name: str, target: chains.Target) -> tuple[np.ndarray, np.ndarray]:
+    """Independent draws of the tempered posterior before and after one move."""
+    collapsed, before, rng = PROBLEMS[name][0], draws_of(name), np.random.default_rng(12)
+    n_states = collapsed.prior.state_log_prior.shape[2]
+    one = keys_of(before.graphs, before.states, n_states)
+    _, first, chosen = np.unique(one, return_index=True, return_inverse=True)
+    replica = Replica(collapsed, target, [Structure(before.graphs[i], before.states[i]) for i in first], rng)
+    fields = {
+        name: value[chosen] for name, value in replica.chains._asdict().items() if name not in ("at_level", "rng")
+    }
+    replica.chains = Chains(**fields | {"at_level": np.arange(N_CHAINS), "rng": replica.chains.rng})
+    replica.counts = Counts(np.zeros((N_CHAINS, 8, 2), np.int64), np.zeros((N_CHAINS, 2)))
+    replica.betas = np.full(N_CHAINS, BETA)  # neighbours of one temperature exchange places, which changes no chain
+    replica.advance(1, 1)
+    return one, keys_of(replica.chains.edges, replica.chains.states.transpose(0, 2, 1), n_states)
+
+
+def asymmetry(one: np.ndarray, two: np.ndarray) -> tuple[float, int]:
+    """p-value of Bowker's test that x → y is seen as often as y → x, and the number of moves seen.
+
+    Pairs seen fewer than ten times are summed up.
+    """
+    moved = one != two
+    pairs = np.stack([np.minimum(one, two), np.maximum(one, two)], axis=1)[moved]
+    _, number = np.unique(pairs, axis=0, return_inverse=True)
+    up = np.bincount(number.ravel(), weights=(one < two)[moved])
+    both = np.bincount(number.ravel()).astype(float)
+    few = both < 10
+    up, both = np.append(up[~few], up[few].sum()), np.append(both[~few], both[few].sum())
+    up, both = up[both > 0], both[both > 0]
+    return float(chi2.sf(((2 * up - both) ** 2 / both).sum(), len(both))), int(moved.sum())
+
+
+@pytest.mark.parametrize(("name", "kind"), CASES)
+def test_a_move_and_its_way_back_are_as_frequent(name: str, kind: str) -> None:
+    """π(x) K(x, y) = π(y) K(y, x), from draws x of π and one move each. False-alarm rate 1e-5 a case."""
+    target = lopsided(compiled_target(*PROBLEMS[name], ONLY[kind]), 6)
+    p_value, moved = asymmetry(*one_step(name, target))
+    assert p_value > 1e-5
+    assert moved > 200
+
+
+@pytest.mark.parametrize("kind", ["reverse", "swap_parent", "swap_target", "reverse_and_columns"])
+def test_a_wrong_hastings_ratio_is_found(kind: str) -> None:
+    """The test above has power: a ratio that leaves out the proposal weights is found out."""
+    target = lopsided(compiled_target(*PROBLEMS["regression"], ONLY[kind]), 6)
+    even = target.proposals._replace(
+        edge_log=np.zeros_like(target.proposals.edge_log), target_log=np.zeros_like(target.proposals.target_log)
+    )
+    p_value, _ = asymmetry(*one_step("regression", target._replace(proposals=even)))
+    assert p_value < 1e-8
+
+
+def check_bookkeeping(replica: Replica, collapsed: Collapsed) -> None:
+    chains, prior = replica.chains, collapsed.prior
+    for c in range(len(chains.edges)):
+        graph, states = chains.edges[c].astype(np.int8), chains.states[c].T.copy()
+        local = [
+            collapsed.evidence.log_evidence(j, graph[:, j].astype(bool), states[:, j].copy()) for j in range(len(graph))
+        ]
+        np.testing.assert_allclose(chains.score[c], local, atol=1e-8)
+        expected = prior.log_prob_graph(graph) + prior.log_prob_states(states)
+        np.testing.assert_allclose(chains.log_prior[c], expected, atol=1e-8)
+        total = chains.score[c].sum() + chains.log_prior[c]
+        np.testing.assert_allclose(total, collapsed.log_posterior(graph, states), atol=1e-8)
+        assert np.array_equal(chains.n_targets[c], (states > 0).sum(axis=1))
+        for j in range(len(graph)):
+            assert chains.parents[c, j, : chains.n_parents[c, j]].tolist() == np.flatnonzero(graph[:, j]).tolist()
+    assert sorted(chains.at_level) == list(range(len(chains.edges)))
+
+
+def bookkeeping_problem(name: str) -> tuple[Collapsed, ContextData]:
+    data = few_rows(5, 3, 4)
+    if name == "table":
+        return random_collapsed(np.random.default_rng(7), 5, 3, 3, counted=True), data
+    return with_random_prior(8, Model(LINEAR, TWO_KINDS).collapse(data), counted=True), data
+
+
+@pytest.mark.parametrize("name", ["table", "regression"])
+def test_what_chains_carry_along_is_what_recomputation_gives(name: str) -> None:
+    """After every sweep of two moves, at all temperatures, with out-degrees, counts and constraints."""
+    collapsed, data = bookkeeping_problem(name)
+    target, rng = compiled_target(collapsed, data, MoveWeights()), np.random.default_rng(9)
+    replica = Replica(collapsed, target, tempering.initial(rng, collapsed, data, 4), rng)
+    replica.betas = np.geomspace(1, 0.05, 4)
+    check_bookkeeping(replica, collapsed)
+    for sweep in range(1, 121):
+        replica.advance(sweep, 2)
+        check_bookkeeping(replica, collapsed)
+    replica.advance(1000, 10)
+    check_bookkeeping(replica, collapsed)
+    accepted = replica.counts.moves[:, :, 1].sum(axis=0)
+    assert (accepted > 0)[: 6 if name == "table" else 8].all()
+
+
+def random_knowledge(seed: int, kinds: frozenset[str], d: int = 5, m: int = 3) -> Knowledge:
+    """Constraints of the kinds that do not contradict each other: they leave room for a hidden structure."""
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(d)
+    graph = np.zeros((d, d), bool)
+    graph[np.ix_(order, order)] = np.triu(rng.random((d, d)) < 0.4, 1)
+    targets = rng.random((m, d)) < 0.3
+    known = Knowledge.none(d, m)
+    free, kept = ~graph & ~np.eye(d, dtype=bool), rng.random((d, d)) < 0.4
+    known = known.with_edges(np.where(free & kept, -np.inf, np.where(graph & kept, np.inf, rng.normal(size=(d, d)))))
+    if "tiers" in kinds:
+        tier = np.zeros(d, int)
+        tier[order] = np.sort(rng.integers(0, 3, d))
+        known = known.tiers(tier)
+    if "parents" in kinds:
+        known = known.limit_parents(max(int(graph.sum(axis=0).max()), 1))
+    if "known" in kinds:
+        known = known.known_targets(np.where(rng.random((m, d)) < 0.3, targets.astype(float), np.nan))
+    if "candidates" in kinds:
+        known = known.candidates(0, np.flatnonzero(targets[0] | (rng.random(d) < 0.4)).tolist())
+    if "count" in kinds:
+        k = int(rng.integers(m))
+        log_probs = np.where(rng.random(d + 1) < 0.5, -np.inf, rng.normal(size=d + 1))
+        log_probs[targets[k].sum()] = 0.0
+        known = known.count_targets(k, log_probs)
+    return known
+
+
+def check_constraints(prior: StructurePrior, known: Knowledge, graphs: np.ndarray, states: np.ndarray) -> None:
+    """By the knowledge itself, not by the arrays the sampler reads."""
+    odds, of_targets, targets = known.edge_log_odds, known.target_log_odds, states > 0
+    assert is_acyclic(graphs).all()
+    assert not graphs[:, np.isneginf(odds)].any() and graphs[:, np.isposinf(odds)].all()
+    assert known.max_parents is None or graphs.sum(axis=1).max() <= known.max_parents
+    assert not targets[:, np.isneginf(of_targets)].any() and targets[:, np.isposinf(of_targets)].all()
+    if known.target_count_log is not None:
+        counts = targets.sum(axis=2)
+        assert (known.target_count_log[np.arange(counts.shape[1]), counts] > -np.inf).all()
+    assert all(
+        np.isfinite(prior.log_prob_graph(g) + prior.log_prob_states(s)) for g, s in zip(graphs, states, strict=True)
+    )
+
+
+@settings(max_examples=60)
+@given(seed=st.integers(0, 2**32), kinds=st.frozensets(st.sampled_from(KNOWLEDGE_KINDS)))
+def test_no_chain_ever_breaks_a_constraint(seed: int, kinds: frozenset[str]) -> None:
+    """At every temperature, from the start on."""
+    known = random_knowledge(seed, kinds)
+    data = few_rows(5, 3, 3)
+    collapsed = Model(LINEAR, TWO_KINDS).collapse(data, known)
+    target, rng = compiled_target(collapsed, data, MoveWeights()), np.random.default_rng(10)
+    replica = Replica(collapsed, target, tempering.initial(rng, collapsed, data, 6), rng)
+    replica.betas = np.geomspace(1, 0.01, 6)
+    for sweep in range(13):
+        replica.advance(sweep, 8)
+        states = replica.chains.states.transpose(0, 2, 1)
+        check_constraints(collapsed.prior, known, replica.chains.edges.astype(np.int8), states)

@@ -1,0 +1,115 @@
+"""Where chains start: possible under every constraint, whatever the data look like."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bacadi.data.context import ContextData
+from bacadi.graph import is_acyclic
+from bacadi.inference import tempering
+from bacadi.inference.mcmc import MCMC
+from bacadi.inference.start import edge_weights, initial, shifts, target_weights
+from bacadi.model.collapsed import Collapsed
+from bacadi.model.effect import HardGaussian
+from bacadi.model.knowledge import Knowledge
+from bacadi.model.linear import LinearGaussian
+from bacadi.model.model import Model
+from bacadi.model.noise import InferredNoise
+
+from .test_moves import KNOWLEDGE_KINDS, LINEAR, TWO_KINDS, check_constraints, few_rows, random_knowledge
+
+MODEL = Model(LINEAR, TWO_KINDS)
+
+
+def starts(collapsed: Collapsed, data: ContextData, n: int = 5) -> tuple[np.ndarray, np.ndarray]:
+    found = initial(np.random.default_rng(0), collapsed, data, n)
+    assert len(found) == n
+    return np.stack([graph for graph, _ in found]), np.stack([states for _, states in found])
+
+
+@settings(max_examples=60)
+@given(seed=st.integers(0, 2**32), kinds=st.frozensets(st.sampled_from(KNOWLEDGE_KINDS)))
+def test_a_start_is_possible(seed: int, kinds: frozenset[str]) -> None:
+    data, known = few_rows(5, 3, 3), random_knowledge(seed, kinds)
+    collapsed = MODEL.collapse(data, known)
+    check_constraints(collapsed.prior, known, *starts(collapsed, data))
+
+
+@pytest.mark.parametrize("count", range(6))
+def test_an_exact_number_of_targets(count: int) -> None:
+    data = few_rows(5, 2)
+    log_probs = np.full(6, -np.inf)
+    log_probs[count] = 0.0
+    known = Knowledge.none(5, 2).count_targets(None, log_probs)
+    collapsed = MODEL.collapse(data, known)
+    _, states = starts(collapsed, data)
+    assert ((states > 0).sum(axis=2) == count).all()
+
+
+def test_a_chain_of_required_edges_against_the_order_of_the_data() -> None:
+    """The variable that every context moves has to come first."""
+    data = few_rows(5, 4, 20)
+    x = data.x.copy()
+    x[data.context > 0, 4] += 50.0
+    data = ContextData(x, data.context, data.variables, data.contexts, "obs")
+    known = Knowledge.none(5, 4)
+    for i in (4, 3, 2, 1):
+        known = known.require(i, i - 1)
+    collapsed = MODEL.collapse(data, known)
+    check_constraints(collapsed.prior, known, *starts(collapsed, data))
+
+
+def unusual_data() -> dict[str, ContextData]:
+    plain, rng = few_rows(4, 2, 6), np.random.default_rng(1)
+    constant = plain.x.copy()
+    constant[plain.context == 1] = 0.0
+    same = np.repeat(plain.x[:, :1], 4, axis=1)
+    one = ContextData(rng.normal(size=(6, 1)), np.repeat([0, 1], 3), ("a",), ("k",), "obs")
+    return {
+        "no observational rows": ContextData(plain.x, np.maximum(plain.context, 1), plain.variables, plain.contexts),
+        "two observational rows": ContextData(plain.x[4:], plain.context[4:], plain.variables, plain.contexts, "obs"),
+        "a context of one value": ContextData(constant, plain.context, plain.variables, plain.contexts, "obs"),
+        "a context without rows": ContextData(
+            plain.x, np.minimum(plain.context, 1), plain.variables, plain.contexts, "obs"
+        ),
+        "equal columns": ContextData(same, plain.context, plain.variables, plain.contexts, "obs"),
+        "no context": ContextData(plain.x, np.zeros(len(plain.x), int), plain.variables, (), "obs"),
+        "one variable": one,
+        "one row": ContextData(plain.x[:1], np.zeros(1, int), plain.variables, (), "obs"),
+    }
+
+
+@pytest.mark.parametrize("name", unusual_data())
+def test_unusual_data(name: str) -> None:
+    """A start, proposal weights and a short run."""
+    data = unusual_data()[name]
+    collapsed = MODEL.collapse(data)
+    graphs, states = starts(collapsed, data)
+    assert is_acyclic(graphs).all()
+    assert all(np.isfinite(collapsed.log_posterior(g, s)) for g, s in zip(graphs, states, strict=True))
+    edges, targets, off = (
+        edge_weights(data, collapsed.prior),
+        target_weights(data),
+        ~np.eye(data.n_variables, dtype=bool),
+    )
+    np.testing.assert_allclose(edges, edges.T, atol=1e-12)
+    assert (edges[off] > 0).all() and not edges[~off].any()
+    assert (targets > 0).all() and np.isfinite(shifts(data)).all()
+    draws = tempering.sample(collapsed, data, MCMC(n_draws=10, n_sweeps=20), 0)
+    assert is_acyclic(draws.graphs.reshape(-1, *draws.graphs.shape[2:])).all()
+
+
+def test_a_clear_structure_is_found_at_once() -> None:
+    """A chain 0 → 1 → 2 with strong weights and one hard effect a context: the best start is the truth."""
+    rng = np.random.default_rng(2)
+    context = np.repeat(np.arange(4), 200)
+    x = np.zeros((800, 3))
+    for j in range(3):
+        x[:, j] = (1.5 * x[:, j - 1] if j else 0.0) + rng.normal(0, 0.3, 800)
+        x[context == j + 1, j] = rng.normal(4.0, 0.7, 200)
+    data = ContextData(x, context, ("a", "b", "c"), ("k1", "k2", "k3"), "obs")
+    model = Model(LinearGaussian(InferredNoise(), 1.0, 2.0), HardGaussian(InferredNoise()))
+    graphs, states = starts(model.collapse(data), data)
+    assert graphs[0].tolist() == [[0, 1, 0], [0, 0, 1], [0, 0, 0]]
+    assert states[0].tolist() == np.eye(3, dtype=int).tolist()
