@@ -6,7 +6,8 @@
 
 The first argument names a file of studies/tasks; what follows `--` goes to `bacadi fit` as it is. Tasks start at seed
 1000: choices were made on other seeds. Prints the metrics and the time of every task, their medians, the published ones
-where there are any, and the expected calibration error (ECE) over all tasks together. Compile caches are warmed by a first, small fit.
+where there are any, and the expected calibration error (ECE) over all tasks together. Compile caches are warmed
+by a first, small fit.
 """
 
 import argparse
@@ -22,8 +23,8 @@ from pathlib import Path
 
 import numpy as np
 
-from bacadi import metrics
 from bacadi.metrics.calibration import edge_forecasts, expected_calibration_error, pooled, target_forecasts
+from bacadi.metrics.evaluate import evaluate
 from bacadi.posterior import load
 from bacadi.settings.specs import read_spec, values_of
 from bacadi.simulate import Task, simulate
@@ -78,7 +79,7 @@ def run(task: Task, folder: Path, options: list[str]) -> tuple[list[float], dict
     posterior = load(folder / "run" / "posterior.nc")
     edges, targets = posterior.edge_probabilities(), posterior.target_probabilities()
     targets = targets[[posterior.contexts.index(name) for name in task.data.contexts]]
-    values = metrics.evaluate(posterior, task)
+    values = evaluate(posterior, task)
     converged = float(posterior.attrs.get("converged", np.nan))
     row = [values.get(name, np.nan) for name in METRICS.values()] + [seconds, used, converged]
     return row, {"edges": edge_forecasts(edges, task.graph), "targets": target_forecasts(targets, task.targets)}

@@ -16,7 +16,7 @@ from bacadi.inference.diagnostics import diagnose
 from bacadi.inference.exact import enumerate_posterior
 from bacadi.inference.fit import fit
 from bacadi.inference.mcmc import MCMC
-from bacadi.inference.tempering import Draws, Progress
+from bacadi.inference.tempering import Draws, Progress, Replica
 from bacadi.model.bge import BGe
 from bacadi.model.collapsed import Collapsed
 from bacadi.model.effect import (
@@ -262,3 +262,20 @@ def test_parameters_predict_the_same_in_the_units_of_the_data(name: str) -> None
         mean = u @ own_values["effect_weight"][k][:, j] + own_values["effect_intercept"][k, j]
         found = data.x @ given["effect_weight"][k][:, j] + given["effect_intercept"][k, j]
         np.testing.assert_allclose(found, mean * unit[j] + collapse.scaling.shift[j], rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_an_interrupt_in_the_middle_of_a_chunk_changes_nothing(name, tmp_path, monkeypatch):
+    checkpoint = Checkpoint(tmp_path / "run.npz", "the run", 1e9)
+    plain = Replica.advance
+
+    def advance(self, until, n_moves):
+        plain(self, until, n_moves)
+        if until > 80:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Replica, "advance", advance)
+        tempering.sample(*RUNS[name](), QUICK, 3, None, checkpoint)
+    resumed = tempering.sample(*RUNS[name](), QUICK, 3, None, checkpoint)
+    assert same(resumed, tempering.sample(*RUNS[name](), QUICK, 3))

@@ -17,6 +17,7 @@ from bacadi.model.linear import LinearGaussian
 from bacadi.model.model import Model
 from bacadi.model.noise import InferredNoise
 
+from .collapsed_problems import random_collapsed
 from .test_moves import KNOWLEDGE_KINDS, LINEAR, TWO_KINDS, check_constraints, few_rows, random_knowledge
 
 MODEL = Model(LINEAR, TWO_KINDS)
@@ -113,3 +114,10 @@ def test_a_clear_structure_is_found_at_once() -> None:
     graphs, states = starts(model.collapse(data), data)
     assert graphs[0].tolist() == [[0, 1, 0], [0, 0, 1], [0, 0, 0]]
     assert states[0].tolist() == np.eye(3, dtype=int).tolist()
+
+
+def test_a_model_without_effects_has_no_targets() -> None:
+    data = few_rows(3, 2)
+    problem = random_collapsed(np.random.default_rng(3), 3, 2, 1, constrained=False)
+    draws = tempering.sample(problem, data, MCMC(n_draws=20, n_sweeps=40), 0)
+    assert not draws.states.any()

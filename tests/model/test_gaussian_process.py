@@ -11,9 +11,11 @@ from threadpoolctl import threadpool_limits
 
 from bacadi.data.context import ContextData
 from bacadi.errors import ConfigError
-from bacadi.model.collapsed import EffectKind, States
+from bacadi.model import functions_gp
+from bacadi.model.collapsed import Drawn, EffectKind, States
 from bacadi.model.factors_gp import Approximation
-from bacadi.model.gaussian_process import KernelEvidence, draw_functions, predict
+from bacadi.model.functions import Functions
+from bacadi.model.gaussian_process import KernelEvidence
 from bacadi.model.kernels_gp import RBF, AbstractKernel, AdditiveRBF, FixedVariance, InverseGamma, NetworkKernel
 
 KERNELS: list[AbstractKernel] = [
@@ -227,6 +229,10 @@ def test_hyperparameters_are_chosen_for_each_node() -> None:
     assert evidence.groups[2].ratio == 1.0
 
 
+def values_of(drawn: dict[str, Drawn]) -> dict[str, np.ndarray]:
+    return {name: np.asarray(item.values) for name, item in drawn.items()}
+
+
 @pytest.mark.parametrize("noise", NOISES, ids=["fixed", "inferred"])
 @pytest.mark.parametrize("kernel", KERNELS, ids=ids)
 def test_drawn_functions_follow_the_posterior(kernel: AbstractKernel, noise: FixedVariance | InverseGamma) -> None:
@@ -234,7 +240,7 @@ def test_drawn_functions_follow_the_posterior(kernel: AbstractKernel, noise: Fix
 
     Root mean squares over the rows: the mean of f agrees with that of the Gaussian process within .1 (a third of the
     noise), its standard deviation within 15 %: the error of 100 units, that of 1000 draws is a tenth of it. The mean of
-    s² agrees within 5 standard errors and 5 %.
+    s² agrees within 5 standard errors and 5 %, that of the shift within 5 standard errors and .1.
     """
     data, states = data_of([60, 20, 20, 20], d=3), states_of(3, 3)
     evidence = KernelEvidence.from_data(data, states, kernel, noise)
@@ -242,7 +248,8 @@ def test_drawn_functions_follow_the_posterior(kernel: AbstractKernel, noise: Fix
     graphs = np.repeat(graph[None], 1000, axis=0)
     columns = np.zeros((1000, 3, 3), np.int8)
     columns[:, :, 2] = state
-    draws = draw_functions(np.random.default_rng(0), evidence, graphs, columns)
+    draws = values_of(evidence.draw_parameters(np.random.default_rng(0), graphs, columns))
+    functions = Functions.of(draws, draws)
     x, ratio = data.x, noise.ratios[0]
     keep, gram = data.context != 1, kernel.gram(x[:, :2])
     block = (data.context[:, None] == data.context) & (data.context == 2)
@@ -252,14 +259,20 @@ def test_drawn_functions_follow_the_posterior(kernel: AbstractKernel, noise: Fix
     s2 = 1.0 if isinstance(noise, FixedVariance) else (noise.b + quad / 2) / (noise.a + keep.sum() / 2 - 1)
     std = np.sqrt(s2 * np.diag(gram - gain @ gram[keep]))
 
-    f = predict(draws, graphs, x)[:, :, 2]
+    f = functions.values(graphs, x, 2)
     assert np.sqrt(np.mean((f.mean(axis=0) - gain @ x[keep, 2]) ** 2)) < 0.1
     assert np.sqrt(np.mean((f.std(axis=0) - std) ** 2)) < 0.15 * np.sqrt(np.mean(std**2))
     found = draws["noise_std"][:, 2] ** 2 / ratio
     assert found.mean() == pytest.approx(s2, rel=0.05 if s2 == 1.0 else 5 * math.sqrt(2 / 98 / 1000) + 0.05)
-    assert (predict(draws, graphs, x)[:, :, 0].std(axis=1) < 1e-12).all()  # a root has no function but its intercept
+    assert (functions.values(graphs, x, 0).std(axis=1) < 1e-6).all()  # a root has no function but its intercept
     if kernel.constant == 0:
-        assert (draws["output_weight"][:, 0] == 0).all()
+        assert (draws["output_weight"][:, 0] == 0).all() and (draws["output_bias"][:, 0] == 0).all()
+    # The shift a of context 2 has prior N(0, 9 ρ s²): its posterior mean is 9 ρ 1'A⁻¹y over the rows of the context.
+    weight = np.linalg.solve(covariance[np.ix_(keep, keep)], x[keep, 2])[data.context[keep] == 2]
+    shift = draws["effect_shift"][:, 1, 2].astype(float)
+    assert shift.mean() == pytest.approx(9 * ratio * weight.sum(), abs=5 * shift.std() / math.sqrt(1000) + 0.1)
+    assert not draws["effect_shift"][:, :, :2].any() and not draws["effect_shift"][:, [0, 2]].any()
+    assert draws["effect_noise_ratio"][0, :, 2].tolist() == [1, 1, 4]
 
 
 def test_draws_depend_on_the_generator_alone() -> None:
@@ -269,15 +282,29 @@ def test_draws_depend_on_the_generator_alone() -> None:
     columns = rng.integers(6, size=(5, 1, 3)).astype(np.int8)
     kernels = [RBF(1.0, constant=1.0), RBF(2.0, constant=1.0)]
     one, other = (
-        draw_functions(
-            np.random.default_rng(2),
-            KernelEvidence.from_data(data, states, kernels, InverseGamma(ratios=(0.1, 1.0))),
-            graphs,
-            columns,
+        values_of(
+            KernelEvidence.from_data(data, states, kernels, InverseGamma(ratios=(0.1, 1.0))).draw_parameters(
+                np.random.default_rng(2), graphs, columns
+            )
         )
         for _ in range(2)
     )
     assert all((one[name] == other[name]).all() for name in one)
+    assert {one[name].dtype for name in ("output_weight", "output_bias", "noise_std")} == {np.dtype("float32")}
+
+
+@pytest.mark.parametrize("kernel", [NetworkKernel(), AdditiveRBF()], ids=["network", "additive"])
+def test_large_posteriors_get_fewer_units_or_none(kernel: AbstractKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With room for 20 numbers a function: 20 units of a network; an additive kernel has 16 for each of 3 inputs."""
+    monkeypatch.setattr(functions_gp, "MAX_BYTES", 4 * 20 * 5 * 3)
+    evidence = KernelEvidence.from_data(data_of([30, 10], d=3), states_of(1, 3), kernel, FixedVariance())
+    graphs, columns = np.zeros((5, 3, 3), np.int8), np.zeros((5, 1, 3), np.int8)
+    drawn = evidence.draw_parameters(np.random.default_rng(0), graphs, columns)
+    if isinstance(kernel, NetworkKernel):
+        assert drawn["output_weight"].values.shape == (5, 3, 20) and drawn["hidden_weight"].constant
+    else:
+        assert "output_weight" not in drawn and "hidden_weight" not in drawn
+    assert drawn["noise_std"].values == pytest.approx(math.sqrt(0.1))
 
 
 def test_senseless_choices_are_refused() -> None:

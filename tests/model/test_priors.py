@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from bacadi.errors import ConfigError
 from bacadi.graph import all_digraphs, h, is_acyclic
 from bacadi.model.acyclicity import AcyclicityOfProbs, SampledAcyclicity, acyclicity
 from bacadi.model.effect import HardGaussian, HardTheta

@@ -126,7 +126,8 @@ def _fit_collapsed(
     if isinstance(method, Exact):
         return fit_exact(Collapse.of(model, data, known, None), data, method, seed)
     collapse = Collapse.of(model, data, known, method.max_parents)
-    arrays = (known.edge_log_odds, known.target_log_odds)
+    counts = np.zeros(0) if known.target_count_log is None else known.target_count_log
+    arrays = (known.edge_log_odds, known.target_log_odds, counts)
     checkpoint = _checkpoint(monitor, [model, method, seed, known.max_parents], (data.x, data.context, *arrays))
     return fit_mcmc(collapse, data, method, seed, monitor.report, checkpoint)
 

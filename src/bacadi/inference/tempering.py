@@ -225,6 +225,8 @@ class _Run:
             try:
                 while sweep < self.total:
                     chunk_begin = time.monotonic()
+                    # Threads may be in the middle of a chunk when the interrupt comes; its beginning is whole.
+                    whole = self._whole(sweep, chunk_begin - begin) if checkpoint is not None else {}
                     until = min(sweep + step, self.total)
                     list(pool.map(self._advance, self.replicas, self.recorders, repeat(sweep), repeat(until)))
                     sweep = until
@@ -239,7 +241,7 @@ class _Run:
                         saved = time.monotonic()
             except KeyboardInterrupt:
                 if checkpoint is not None:
-                    checkpoint.save_arrays(self._arrays(sweep, time.monotonic() - begin))
+                    checkpoint.save_arrays(whole)
                 raise
         return self._draws()
 
@@ -313,6 +315,10 @@ class _Run:
             for part, name in enumerate(("graphs", "states", "log_posterior")):
                 arrays[f"{r}.draws.{name}"] = np.array([draw[part] for draw in recorder.draws])
         return arrays
+
+    def _whole(self, sweep: int, seconds: float) -> dict[str, np.ndarray]:
+        """A copy of everything, which the threads that go on do not change."""
+        return {name: value.copy() for name, value in self._arrays(sweep, seconds).items()}
 
     def _restore(self, arrays: dict[str, np.ndarray]) -> int:
         sweep, self.burn_in = (int(value) for value in arrays["sweep"])
@@ -408,7 +414,7 @@ def larger(memory: Memory) -> Memory:
 def _move_weights(weights: MoveWeights, evidence: AbstractEvidence) -> Float[np.ndarray, " 8"]:
     """The weights of the moves that exist: targets need contexts, scans of columns need cheap scores."""
     found = np.array(list(vars(weights).values()), float)
-    if evidence.n_contexts == 0:
+    if evidence.n_contexts == 0 or evidence.states.n_states == 1:
         found[moves.SET_TARGET :] = 0
     if not isinstance(evidence, GramEvidence):
         found[moves.TOGGLE_AND_COLUMN :] = 0

@@ -100,7 +100,7 @@ class InOwnUnits(AbstractDensity):
 
 @dataclass(frozen=True)
 class FunctionDensity(AbstractDensity):
-    """x_j ~ N(a_j + s_j f_j((x_P - a_P) / s_P), σ_j²) with f_j from `output_weight` and the hidden units of a posterior.
+    """x_j ~ N(a_j + s_j f_j((x_P - a_P) / s_P), σ_j²) with f_j from `output_weight` and the posterior's hidden units.
 
     Functions are drawn in the units of the priors, a and s; `noise_std` σ is in those of the data.
     """

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable
+from inspect import unwrap
 from pathlib import Path
 from typing import Any, no_type_check
 
@@ -14,7 +15,7 @@ _PACKAGE = Path(__file__).parent.parent
 
 def compiled(function: Callable) -> Any:
     """A compiled function that Python calls."""
-    return _stamped(no_type_check(njit(cache=True, nogil=True, error_model="numpy")(function)))
+    return _stamped(no_type_check(njit(cache=True, nogil=True, error_model="numpy")(unwrap(function))))
 
 
 def inner(function: Callable) -> Any:
@@ -23,7 +24,7 @@ def inner(function: Callable) -> Any:
     The means to be called from Python would take as long to compile as most of these functions do.
     """
     options: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return _stamped(no_type_check(njit(cache=True, nogil=True, error_model="numpy", **options)(function)))
+    return _stamped(no_type_check(njit(cache=True, nogil=True, error_model="numpy", **options)(unwrap(function))))
 
 
 def _stamp() -> tuple[int, int]:

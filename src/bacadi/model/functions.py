@@ -1,7 +1,8 @@
 """Functions with shared hidden units: what draws of Gaussian-process mechanisms are stored as and read by.
 
-Node j with parents P has f_j(x) = b_j + Σ_r w_jr g(c_r + Σ_{i in P} v_ri x_i) + Σ_{i in P} l_ij x_i. The units (v, c) are
-the same in all draws, and so are stored once; w, b and l are drawn. Inputs and outputs are in the units of the priors.
+Node j with parents P has f_j(x) = b_j + Σ_r w_jr g(c_r + Σ_{i in P} v_ri x_i) + Σ_{i in P} l_ij x_i. The units (v, c)
+are the same in all draws and stored once; w, b and l are drawn. Inputs and outputs are in the units of the priors:
+x_i stands for (x_i - unit_shift_i) / unit_scale_i of the constants of a posterior, and f_j for the same of x_j.
 """
 
 from collections.abc import Mapping
@@ -52,8 +53,8 @@ class Functions:
         `hidden_kernel` among its constants."""
         weight, bias = constants["hidden_weight"].astype(float), constants["hidden_bias"].astype(float)
         logistic, linear = bool(constants["hidden_logistic"]), "linear_weight" in parameters
-        alike = np.ones(bias.shape[1]), np.full(bias.shape[1], -1), logistic, linear
-        units = tuple(Units(*arrays, *alike) for arrays in zip(weight, bias, strict=True))
+        scale, none = np.ones(bias.shape[1]), np.full(bias.shape[1], -1)
+        units = tuple(Units(v, c, scale, none, logistic, linear) for v, c in zip(weight, bias, strict=True))
         return cls(units, constants["hidden_kernel"], parameters)
 
     def values(

@@ -36,7 +36,7 @@ class Request(NamedTuple):
 
 
 class Mechanism(NamedTuple):
-    """Draws of the mechanism of one node: weights of its features, noise, and what shift effects add in each context."""
+    """Draws of the mechanism of one node: weights of its features, noise, and what shift effects add."""
 
     weight: Float[np.ndarray, "size C"]
     noise_std: Float[np.ndarray, " size"]
