@@ -12,7 +12,7 @@ from bacadi.inference.fit import Method
 from bacadi.inference.kernels import FOUR_TERMS, THREE_TERMS, AdditiveRBF, Bandwidths, ProductRBF
 from bacadi.inference.mcmc import MCMC, MoveWeights
 from bacadi.inference.readings import AbstractReading, FiniteReading, LimitReading
-from bacadi.inference.svgd import SVGD, Ramp, rmsprop
+from bacadi.inference.svgd import SVGD, Ramp, Tempered, rmsprop
 from bacadi.model.acyclicity import AbstractExpectedAcyclicity, AcyclicityOfProbs, SampledAcyclicity
 from bacadi.model.model import Model
 from bacadi.posterior import weights
@@ -24,7 +24,7 @@ adam = lru_cache(optax.adam)
 sgd = lru_cache(optax.sgd)
 
 _OPTIMIZERS = {"rmsprop": rmsprop, "adam": adam, "sgd": sgd}
-_WEIGHTS = {"posterior": weights.posterior, "tempered": weights.tempered, "uniform": weights.uniform}
+_WEIGHTS = {"posterior": weights.posterior, "uniform": weights.uniform}
 _KERNELS = {"additive": AdditiveRBF, "product": ProductRBF}
 _TERMS = {3: THREE_TERMS, 4: FOUR_TERMS}
 _MOVE = "move_"
@@ -86,7 +86,8 @@ def _svgd(chosen: SVGDSettings) -> SVGD:
         optimizer=_OPTIMIZERS[chosen.optimizer](chosen.learning_rate),
         latent_dim=_present(chosen.latent_dim),
         reading=_reading(chosen),
-        weighting=_WEIGHTS[chosen.weights],
+        weighting=Tempered(chosen.weight_share) if chosen.weights == "tempered" else _WEIGHTS[chosen.weights],
+        collapsed=chosen.collapsed,
         double=chosen.double,
     )
 

@@ -47,6 +47,7 @@ _AUTHORS: dict[str, Any] = {
     "learning_rate": 0.005,
     "reading": "limit",
     "weights": "posterior",
+    "collapsed": False,
     "steps": 3000,
 }
 

@@ -96,6 +96,8 @@ class SVGDSettings:
     acyclicity_temperature: float = setting(1.0, Number(above=0), _SAMPLED)
     latent_dim: int | str = setting("auto", Whole(word="auto"))
     weights: str = setting("tempered", Choice(("posterior", "tempered", "uniform")))
+    weight_share: float = setting(0.5, Number(above=0, below=1), {"weights": ("tempered",)})
+    collapsed: bool = setting(True, Flag())
     reading: str = setting("finite", Choice(("limit", "finite")))
     reading_draws: int = setting(16, Whole(), _FINITE)
     reading_candidates: int = setting(128, Whole(), _FINITE)
