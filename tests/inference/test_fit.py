@@ -13,9 +13,10 @@ import pytest
 from bacadi.data.context import ContextData
 from bacadi.errors import ConfigError, InferenceError
 from bacadi.inference.estimators import BlockwiseEstimator, MarginalEstimator, RelaxedEstimator
-from bacadi.inference.fit import Monitor, fit, to_posterior
+from bacadi.inference.fit import Monitor, fit
 from bacadi.inference.kernels import THREE_TERMS, Bandwidths, ProductRBF
 from bacadi.inference.loop import Finished, Progress, run
+from bacadi.inference.particles import to_posterior
 from bacadi.inference.readings import FiniteReading, LimitReading
 from bacadi.inference.svgd import SVGD, Info, Problem, Ramp, init
 from bacadi.model.acyclicity import SampledAcyclicity

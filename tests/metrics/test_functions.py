@@ -109,8 +109,8 @@ def test_rows_of_draws_are_sums_of_densities() -> None:
 
 @pytest.mark.parametrize("standardize", [False, True])
 def test_nonlinear_fits_predict_nearly_as_the_truth(standardize: bool, tmp_path) -> None:
-    """Interventions move parents to where no data were: per row of 5 variables the fit loses below 1.5 nats (a seventh
-    of what independent variables lose), together the draws below 1; a stored posterior says the same."""
+    """Interventions move parents to where there are few data, where functions are uncertain: per row of 5 variables the
+    draws lose below 1.5 nats each and below 1 together. A stored posterior says the same."""
     task = nonlinear_task(0, standardize)
     noise = InferredNoise(1.0, 0.5) if standardize else FixedNoise(0.1**0.5)
     model = Model(mechanism=NeuralGaussian(noise=noise), own_units=standardize)

@@ -157,6 +157,21 @@ def test_any_number_of_rows(counts: list[int]) -> None:
             assert evidence.log_evidence(*request) == pytest.approx(expected, abs=1e-8)
 
 
+@pytest.mark.parametrize("rows", [0, 1000], ids=["features", "dense"])
+@pytest.mark.parametrize("noise", NOISES, ids=["fixed", "inferred"])
+def test_no_rows_left_or_few(noise: FixedVariance | InverseGamma, rows: int) -> None:
+    """Hard effects in all contexts but some: with no rows left their own evidence is all there is."""
+    data, states = data_of([0, 30, 20, 10, 5], d=3), states_of(4, 3)
+    evidence = KernelEvidence.from_data(data, states, NetworkKernel(), noise, Approximation(rows, 65, 1e-13))
+    parents = np.array([True, False, False])
+    for hard in ([1, 1, 1, 1], [1, 1, 1, 0], [1, 0, 1, 1], [0, 1, 0, 0]):
+        request = (2, parents, np.array(hard, np.int8))
+        expected = states.hard_log_evidence[:, 2].sum()
+        if not all(hard):
+            expected = dense(data, states, (NetworkKernel(), noise.ratios[0]), noise, request)
+        assert evidence.log_evidence(*request) == pytest.approx(expected, abs=1e-5)
+
+
 @pytest.mark.parametrize("noise", NOISES, ids=["fixed", "inferred"])
 def test_features_of_full_rank_are_the_dense_evidence(noise: FixedVariance | InverseGamma) -> None:
     data, kernel = data_of([31, 12, 0, 9, 15], d=4), NetworkKernel(constant=1.0)

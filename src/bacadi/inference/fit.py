@@ -5,35 +5,29 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from bacadi.data.context import ContextData
 from bacadi.errors import ConfigError
-from bacadi.graph.acyclicity import is_acyclic
 from bacadi.inference.checkpoint import Checkpoint
 from bacadi.inference.configuration import configuration
 from bacadi.inference.exact import Exact
-from bacadi.inference.loop import Finished, run
+from bacadi.inference.loop import run
 from bacadi.inference.mcmc import MCMC
-from bacadi.inference.readings import Discrete
+from bacadi.inference.particles import to_posterior
 from bacadi.inference.svgd import SVGD, Problem
 from bacadi.model.effect import HardGaussian
 from bacadi.model.knowledge import Knowledge, Labels
-from bacadi.model.latent import Particle, limit_graph
 from bacadi.model.linear import LinearGaussian
-from bacadi.model.mechanism import AbstractMechanism
 from bacadi.model.model import Model
 from bacadi.model.noise import InferredNoise
-from bacadi.posterior.draws import Parameter
-from bacadi.posterior.posterior import Posterior, Weighting
+from bacadi.posterior.posterior import Posterior
 
 
 @dataclass(frozen=True)
@@ -151,80 +145,6 @@ def _fit_svgd(
         arrays = (data.x, data.context, np.asarray(problem.data.known_targets))
         finished = run(problem, monitor.report, _checkpoint(monitor, [model, method, seed], arrays))
         return to_posterior(problem, finished, data, {})
-
-
-def to_posterior(problem: Problem, finished: Finished, data: ContextData, attrs: dict) -> Posterior:
-    """Read the particles as weighted draws: one chain, or one chain a particle where a particle stands for several."""
-    discrete, (values, dims) = _read(problem, finished), _stacked_values(problem.model, finished.state.particles)
-    n_draws = discrete.log_joint.shape[1]
-    values = {name: jnp.repeat(leaf[:, None], n_draws, axis=1) for name, leaf in values.items()}
-    weighting: Weighting = partial(_by_particle, problem.svgd.weighting)
-    if n_draws == 1:  # particles are the draws of one chain
-        discrete, values = jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), (discrete, values))
-        weighting = problem.svgd.weighting
-    return Posterior.from_draws(
-        data,
-        np.asarray(discrete.graphs).astype(np.int8),
-        np.asarray(discrete.targets).astype(np.int8),
-        np.asarray(discrete.log_joint, float),
-        weighting,
-        parameters={name: Parameter(np.asarray(leaf), dims[name]) for name, leaf in values.items()},
-        sample_stats=_statistics(finished),
-        constant_data={"known_target": Parameter(np.asarray(problem.data.known_targets), ("context", "variable"))},
-        attrs={"n_cyclic_particles": _cyclic_particles(finished)} | attrs,
-    )
-
-
-def _read(problem: Problem, finished: Finished) -> Discrete:
-    svgd, step = problem.svgd, finished.state.step
-    keys = jax.random.split(jax.random.fold_in(problem.key, svgd.n_steps + 1), svgd.n_particles)
-    return _read_all(problem, keys, finished.state.particles, jnp.asarray(svgd.alpha(step)))
-
-
-@eqx.filter_jit
-def _read_all(problem: Problem, keys: Array, particles: Particle, alpha: Array) -> Discrete:
-    pair = (problem.model, problem.data)
-    # One particle at a time, as in a step: a reading may weigh as many samples as a score.
-    return jax.lax.map(lambda item: problem.svgd.reading(item[0], item[1], alpha, pair), (keys, particles))
-
-
-def _stacked_values(model: Model, particles: Particle) -> tuple[dict[str, Array], dict[str, tuple[str, ...]]]:
-    """Values of Θ and Θ_I under their names, particles as the first axis, and the names of the other axes."""
-    dims: dict[str, tuple[str, ...]] = {}
-
-    def values(particle: Particle) -> dict[str, Array]:
-        mechanism = model.mechanism
-        named = mechanism.named(particle.theta) if isinstance(mechanism, AbstractMechanism) else {}
-        named = named | model.effect.named(particle.theta_int, mechanism)
-        dims.update({name: item.dims for name, item in named.items()})
-        return {name: item.values for name, item in named.items()}
-
-    return jax.vmap(values)(particles), dims
-
-
-def _by_particle(weighting: Weighting, log_p: Float[np.ndarray, "L n"]) -> Float[np.ndarray, "L n"]:
-    """Log weights of several draws a particle: particles by `weighting` of their mean log posterior, the draws of a
-    particle alike, for they follow p(G, I | Ω, D) already. Draws that are left out (log_p = -∞) count nowhere."""
-    kept = np.isfinite(log_p)
-    n = kept.sum(axis=1, keepdims=True)
-    mean = np.where(kept, log_p, 0.0).sum(axis=1, keepdims=True) / np.maximum(n, 1)
-    particle = weighting(np.where(n > 0, mean, -np.inf))
-    return np.where(kept, particle - np.log(np.maximum(n, 1)), -np.inf)
-
-
-def _cyclic_particles(finished: Finished) -> int:
-    """How many particles stand for a cyclic graph as α → ∞."""
-    limits = np.asarray(jax.vmap(limit_graph)(finished.state.particles.z))
-    return int((~is_acyclic(limits)).sum())
-
-
-def _statistics(finished: Finished) -> dict[str, Parameter]:
-    log_posterior, expected, limit = (np.asarray(values) for values in finished.trace)
-    return {
-        "energy_trace": Parameter(-log_posterior, ("step", "particle")),
-        "expected_acyclicity_trace": Parameter(expected, ("step", "particle")),
-        "acyclic_trace": Parameter(limit == 0, ("step", "particle")),
-    }
 
 
 def _checkpoint(monitor: Monitor, choices: list, arrays: tuple[np.ndarray, ...]) -> Checkpoint | None:

@@ -14,7 +14,7 @@ from bacadi.errors import ConfigError
 from bacadi.graph.acyclicity import is_acyclic
 from bacadi.inference.loop import Finished
 from bacadi.inference.readings import AbstractReading, Discrete
-from bacadi.inference.svgd import Problem
+from bacadi.inference.svgd import Problem, State
 from bacadi.model.collapsed import Collapsed
 from bacadi.model.knowledge import Knowledge
 from bacadi.model.latent import Particle, limit_graph
@@ -35,8 +35,8 @@ class Draws(NamedTuple):
 def to_posterior(problem: Problem, finished: Finished, data: ContextData, attrs: dict[str, Any]) -> Posterior:
     """Read the particles as weighted draws: one chain, or one chain a particle where a particle stands for several.
 
-    With `SVGD.collapsed`, and where the model has closed-form evidence, draws are weighted each by itself by
-    p(G, I | D); otherwise particles are, by p(G, I, Θ, Θ_I | D) at the point where they stand.
+    Under the collapsed posterior (see `SVGD`) every draw has a weight of its own; otherwise the draws of a particle
+    share its weight.
     """
     draws, (values, dims) = _read(problem, finished), _stacked_values(problem.model, finished.state.particles)
     collapsed = _collapsed(problem, data) if problem.svgd.collapsed else None
@@ -127,18 +127,19 @@ def _seed(problem: Problem) -> list[int]:
 def _read(problem: Problem, finished: Finished) -> Draws:
     svgd, step = problem.svgd, finished.state.step
     keys = jax.random.split(jax.random.fold_in(problem.key, svgd.n_steps + 1), svgd.n_particles)
-    pair = (problem.model, problem.data)
-    discrete = _read_all(svgd.reading, pair, keys, finished.state.particles, jnp.asarray(svgd.alpha(step)))
+    pair, alpha = (problem.model, problem.data), jnp.asarray(svgd.alpha(step))
+    discrete = _read_all(svgd.reading, pair, keys, finished.state, alpha)
     graphs, targets = (np.asarray(leaf).astype(np.int8) for leaf in (discrete.graphs, discrete.targets))
     return Draws(graphs, targets, np.asarray(discrete.log_joint, float))
 
 
 @eqx.filter_jit
 def _read_all(
-    reading: AbstractReading, pair: tuple[Model, ModelData], keys: Array, particles: Particle, alpha: Array
+    reading: AbstractReading, pair: tuple[Model, ModelData], keys: Array, state: State, alpha: Array
 ) -> Discrete:
     # One particle at a time, as in a step: a reading may weigh as many samples as a score.
-    return jax.lax.map(lambda item: reading(item[0], item[1], alpha, pair), (keys, particles))
+    items = (keys, state.memory, state.particles)
+    return jax.lax.map(lambda item: reading.read(item[0], item[1], item[2], alpha, pair), items)
 
 
 def _stacked_values(model: Model, particles: Particle) -> tuple[dict[str, Array], dict[str, tuple[str, ...]]]:

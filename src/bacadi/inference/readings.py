@@ -6,9 +6,9 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from bacadi.inference.estimators import draw_noise, edge_logits
+from bacadi.inference.estimators import Alpha, draw_noise, edge_logits
 from bacadi.model.latent import (
     Particle,
     Structures,
@@ -37,6 +37,12 @@ class AbstractReading(eqx.Module):
     def __call__(
         self, key: Key[Array, ""], particle: Particle, alpha: Float[Array, ""] | float, problem: tuple[Model, ModelData]
     ) -> Discrete: ...
+
+    def read(
+        self, key: Key[Array, ""], memory: PyTree, particle: Particle, alpha: Alpha, problem: tuple[Model, ModelData]
+    ) -> Discrete:
+        """The same with the memory of the estimator at hand, for readings that want it."""
+        return self(key, particle, alpha, problem)
 
 
 class LimitReading(AbstractReading):
@@ -128,7 +134,7 @@ def _choose_columns(
     def update(chosen: Int[Array, " d"], item: tuple[Array, Array, Array]) -> tuple[Int[Array, " d"], None]:
         j, cold, key = item
         graph = jnp.take_along_axis(candidates, chosen[None, None, :], axis=1)[:, 0].at[:, j].set(0)
-        closes_cycle = _descendants(graph)[j] @ candidates[:, :, j] > 0
+        closes_cycle = descendants(graph)[j] @ candidates[:, :, j] > 0
         choice = jax.random.categorical(key, jnp.where(closes_cycle, -jnp.inf, cold * log_weight[:, j]))
         return chosen.at[j].set(choice.astype(chosen.dtype)), None
 
@@ -136,7 +142,7 @@ def _choose_columns(
     return jax.lax.scan(update, jnp.zeros(d, jnp.int32), (order, coldness, keys))[0]
 
 
-def _descendants(graph: Float[Array, "d d"]) -> Float[Array, "d d"]:
+def descendants(graph: Float[Array, "d d"]) -> Float[Array, "d d"]:
     """[i, j] = 1 where a directed path leads from i to j, or i = j."""
     d = graph.shape[0]
     reach = jnp.minimum(graph + jnp.eye(d, dtype=graph.dtype), 1.0)

@@ -66,8 +66,9 @@ class SVGD(eqx.Module):
 
     `alpha` and `beta` are schedules step → value (any optax schedule will do), `optimizer` any optax optimiser,
     `reading` tells which graphs and targets a particle stands for, `weighting` (`Tempered` or one of
-    `bacadi.posterior.weights`) how they are weighted by the unnormalised posterior: with `collapsed`, where the model has closed-form evidence, by
-    p(G, I | D) with Θ and Θ_I integrated out, else at the point. `double` computes in float64.
+    `bacadi.posterior.weights`) how they are weighted by the unnormalised posterior. With `collapsed`, and where the
+    model has closed-form evidence, that is p(G, I | D) with Θ and Θ_I integrated out, and targets are drawn anew from
+    p(I | G, D); else it is the density at the particle. `double` computes in float64.
     """
 
     n_particles: int = 20
@@ -152,7 +153,7 @@ def step(key: Key[Array, ""], state: State, problem: Problem) -> tuple[State, In
     keys = jax.random.split(key, svgd.n_particles)
     # One particle at a time keeps the samples of a particle in cache; the products are large enough by themselves.
     scores, info, memory = jax.lax.map(
-        lambda item: score(*item, state.step, problem), (keys, state.particles, state.memory)
+        lambda item: score(item[0], item[1], item[2], state.step, problem), (keys, state.particles, state.memory)
     )
     direction = svgd.kernel.stein_direction(state.particles, scores)
     updates, optimizer = svgd.optimizer.update(jax.tree.map(jnp.negative, direction), state.optimizer, state.particles)

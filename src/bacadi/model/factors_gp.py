@@ -14,7 +14,7 @@ For many rows, K ≈ FF' with features F of fixed rank; then everything follows 
 import math
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any, NamedTuple
@@ -24,6 +24,8 @@ from jaxtyping import Float, Int
 
 from bacadi.model.kernels_gp import AbstractKernel, Terms
 from bacadi.model.tiles_gp import TILE, altered, factorise, forward, leave_one_out, solve_features
+
+FEW = 0.4  # the share of all rows up to which leaving rows out is cheaper than a factorisation of the others
 
 
 class Rows(NamedTuple):
@@ -73,38 +75,41 @@ class DenseFactor(AbstractFactor):
     """A = K + ρI itself."""
 
     def __init__(self, kernel: AbstractKernel, ratio: float, rows: Rows, parents: Int[np.ndarray, " p"]) -> None:
-        n, d = rows.x.shape
-        n_tiles = -(-n // TILE)
-        y = np.zeros((n_tiles * TILE, d))
-        y[:n] = rows.x
-        inputs = np.ascontiguousarray(y[:, parents]).reshape(n_tiles, TILE, len(parents))
-        i, j = np.tril_indices(n_tiles)
-        first = min(int(rows.start[1]) // TILE, n_tiles - 1)
-        self._w, self._alpha, self._log_det, self._quad = factorise(
-            kernel.cross(inputs[i], inputs[j]), ratio, y, n, first
-        )
         self._kernel, self._ratio, self._rows, self._parents = kernel, ratio, rows, parents
-        self._start = rows.start - first * TILE
+        first = min(int(rows.start[1]), len(rows.x) - 1) // TILE
+        self._w, self._alpha, self._log_det, self._quad = self._factorise(rows.x[:, parents], rows.x, first)
+        self._start, self._counts = rows.start - first * TILE, rows.counts
+
+    def _factorise(
+        self, inputs: Float[np.ndarray, "n p"], y: Float[np.ndarray, "n c"], first: int
+    ) -> tuple[Float[np.ndarray, "..."], Float[np.ndarray, "tail c"], float, Float[np.ndarray, " c"]]:
+        """`factorise` of these rows, filled up to whole tiles; W and α from tile `first` on."""
+        n, n_tiles = len(y), -(-len(y) // TILE)
+        both = np.zeros((n_tiles * TILE, inputs.shape[1] + y.shape[1]))
+        both[:n] = np.concatenate([inputs, y], axis=1)
+        tiles = np.ascontiguousarray(both[:, : inputs.shape[1]]).reshape(n_tiles, TILE, inputs.shape[1])
+        whole = np.ascontiguousarray(both[:, inputs.shape[1] :])
+        return factorise(self._kernel.lower_tiles(tiles), self._ratio, whole, n, first)
 
     def singles(self) -> Terms:
         n = np.full(len(self._start) - 1, float(len(self._rows.x)))
-        n[1:] -= self._rows.counts[1:]
+        n[1:] -= self._counts[1:]
         return Terms(n, *leave_one_out(self._w, self._alpha, self._log_det, self._quad, self._start))
 
     def altered(self, node: int, scale: Float[np.ndarray, " K"], shift: Float[np.ndarray, " K"]) -> Terms:
-        changed = np.flatnonzero((scale != 1) | (shift != 0))
-        out, counts = np.isinf(scale[changed]), self._rows.counts[changed]
-        rows = np.concatenate([np.arange(self._start[k], self._start[k + 1]) for k in changed.tolist()])
-        n = np.asarray(float(len(self._rows.x) - counts[out].sum()))
-        if len(rows) == 0:
-            return Terms(n, np.asarray(self._log_det), np.asarray(self._quad[node]))
-        context = np.repeat(np.where(out, -1, np.arange(len(out))), counts)
-        extra = self._ratio * np.stack([scale[changed] - 1, shift[changed]], axis=1)
-        log_det, quad = altered(self._w, np.ascontiguousarray(self._alpha[:, node]), rows, context, extra)
+        out = np.isinf(scale)
+        n_rows, n_out = len(self._rows.x), int(self._counts @ out)
+        n = np.asarray(float(n_rows - n_out))
+        if n_out > FEW * n_rows and (out | ((scale == 1) & (shift == 0))).all():
+            # So little is left that it is better factorised anew than taken apart.
+            left = self._rows.x[~np.repeat(out, self._counts)]
+            *_, log_det, quad = self._factorise(left[:, self._parents], left[:, node : node + 1], -(-len(left) // TILE))
+            return Terms(n, np.asarray(log_det), np.asarray(quad[0]))
+        log_det, quad = altered(self._w, self._alpha[:, node], self._start, scale, shift, self._ratio)
         return Terms(n, np.asarray(self._log_det + log_det), np.asarray(self._quad[node] + quad))
 
     def alone(self) -> Terms:
-        counts, start = self._rows.counts, self._rows.start
+        counts, start = self._counts, self._rows.start
         log_det, quad = np.zeros(len(counts)), np.zeros((len(counts), self._rows.x.shape[1]))
         for size in set(counts[1:].tolist()) - {0}:  # contexts of one size in one call
             alike = 1 + np.flatnonzero(counts[1:] == size)
@@ -216,6 +221,15 @@ def factor_of(group: Group, rows: Rows, parents: Int[np.ndarray, " p"], approxim
     return FeatureFactor(features, group.ratio, rows)
 
 
+def bytes_of_factor(rows: Rows, approximation: Approximation) -> int:
+    """About how much memory a factorisation takes: the lower half of W and α over the rows of contexts, or sums."""
+    n, d = rows.x.shape
+    if n > approximation.dense_rows:
+        return 8 * len(rows.counts) * approximation.rank * (approximation.rank + d)
+    tail = n - int(rows.start[1]) + TILE
+    return 8 * tail * (tail // 2 + TILE + d)
+
+
 class Recent:
     """A dictionary of bounded size that forgets what was not used for longest; safe between threads."""
 
@@ -223,10 +237,16 @@ class Recent:
         self._capacity, self._items, self._lock = max(capacity, 8), OrderedDict[Hashable, Any](), Lock()
 
     def get(self, key: Hashable) -> Any:
+        return self.get_all([key])[0]
+
+    def get_all(self, keys: Sequence[Hashable]) -> list[Any]:
+        """What is kept under each key, None where nothing is."""
         with self._lock:
-            if key in self._items:
-                self._items.move_to_end(key)
-            return self._items.get(key)
+            found = [self._items.get(key) for key in keys]
+            for key, value in zip(keys, found, strict=True):
+                if value is not None:
+                    self._items.move_to_end(key)
+            return found
 
     def put(self, key: Hashable, value: Any) -> Any:
         with self._lock:

@@ -21,11 +21,11 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 from bacadi.data.context import ContextData
 from bacadi.errors import ConfigError
 from bacadi.model.collapsed import AbstractEvidence, Drawn, EffectKind, States
-from bacadi.model.factors_gp import AbstractFactor, Approximation, Group, Recent, Rows, factor_of
+from bacadi.model.factors_gp import AbstractFactor, Approximation, Group, Recent, Rows, bytes_of_factor, factor_of
 from bacadi.model.functions_gp import draw_functions
 from bacadi.model.kernels_gp import AbstractKernel, FixedVariance, InverseGamma, Terms
 
-TABLE_BYTES, FACTOR_BYTES, MEMORY_ENTRIES = 2**29, 2**28, 2**20
+TABLE_BYTES, FACTOR_BYTES, VALUE_BYTES = 2**29, 2**28, 2**28
 
 
 class Table(NamedTuple):
@@ -60,11 +60,10 @@ class KernelEvidence(AbstractEvidence):
         self._scale = np.where(states.kind == EffectKind.SCALE, states.value, 1.0)
         self._scale[(states.kind == EffectKind.HARD) | (states.kind == EffectKind.SOFT)] = np.inf
         self._shift = np.where(states.kind == EffectKind.SHIFT, states.value**2, 0.0)
-        n, k = len(rows.x), self.n_contexts + 1
-        size = n * n if n <= approximation.dense_rows else k * approximation.rank**2
+        k = self.n_contexts + 1
         self._tables = Recent(TABLE_BYTES // (16 * k * self.n_variables + 400))
-        self._factors = Recent(FACTOR_BYTES // (8 * size + 1))
-        self._values = Recent(MEMORY_ENTRIES)
+        self._factors = Recent(FACTOR_BYTES // bytes_of_factor(rows, approximation))
+        self._values = Recent(VALUE_BYTES // (self.n_variables + self.n_contexts + 200))
         self._blas = ThreadpoolController()
 
     @classmethod
@@ -90,23 +89,23 @@ class KernelEvidence(AbstractEvidence):
         return cls(rows, states, noise, [options[i] for i in chosen], approximation)
 
     def log_evidence(self, node: int, parents: Bool[np.ndarray, " d"], state: Int8[np.ndarray, " M"]) -> float:
-        known = self._known(node, parents.tobytes(), state)
-        return self._map([[(node, parents, state)]])[0][0] if known is None else known
+        return float(self.log_evidences(np.array([node]), parents[None], state[None])[0])
 
     def log_evidences(
         self, nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B d"], states: Int8[np.ndarray, "B M"]
     ) -> Float[np.ndarray, " B"]:
         """`log_evidence` of many requests; the parent sets that are new are worked on in parallel."""
-        requests = list(zip(nodes.tolist(), parents, states, strict=True))
-        found = [self._known(node, row.tobytes(), state) for node, row, state in requests]
+        keys = _keys(nodes, parents, states)
+        found = self._values.get_all(keys)
         jobs: dict[tuple[int, bytes], list[int]] = {}
-        for b, (node, row, _) in enumerate(requests):
-            if found[b] is None:
-                jobs.setdefault((self._number[node], row.tobytes()), []).append(b)
+        for b, value in enumerate(found):
+            if value is None:
+                jobs.setdefault((self._number[nodes[b]], parents[b].tobytes()), []).append(b)
         parts = list(jobs.values())
-        for job, values in zip(parts, self._map([[requests[b] for b in job] for job in parts]), strict=True):
-            for b, value in zip(job, values, strict=True):
-                found[b] = value
+        requests = [[(int(nodes[b]), parents[b], states[b]) for b in part] for part in parts]
+        for part, values in zip(parts, self._map(requests), strict=True):
+            for b, value in zip(part, values, strict=True):
+                found[b] = self._values.put(keys[b], value)
         return np.array(found, float)
 
     def tables(self, parents: Bool[np.ndarray, "B d"], group: int) -> list[Table]:
@@ -134,15 +133,6 @@ class KernelEvidence(AbstractEvidence):
     ) -> dict[str, Drawn]:
         return draw_functions(rng, self, graphs, states)
 
-    def _known(self, node: int, key: bytes, state: Int8[np.ndarray, " M"]) -> float | None:
-        """The value of a request if everything it needs is in memory."""
-        table: Table | None = self._tables.get((self._number[node], key))
-        if table is None:
-            return None
-        constant, row = self._effects(table, node, state)
-        value = self._values.get((node, key, state.tobytes())) if row is None else table.log_p[row, node]
-        return None if value is None else float(constant + value)
-
     def _effects(self, table: Table, node: int, state: Int8[np.ndarray, " M"]) -> tuple[float, int | None]:
         """Evidence of the rows that left the mechanism, and the row of the table for the others if there is one."""
         constant, row, contexts = 0.0, 0, state.nonzero()[0].tolist()
@@ -159,16 +149,17 @@ class KernelEvidence(AbstractEvidence):
         return constant, row if in_table else None
 
     def _evaluate(self, requests: Iterable[Request]) -> list[float]:
-        """Values of requests that share parents and group, computed and kept."""
+        """Values of requests that share parents and group."""
         values = []
         for node, parents, state in requests:
-            table, key = self._table(self._number[node], parents), (node, parents.tobytes(), state.tobytes())
-            constant, row = self._effects(table, node, state)
-            value = self._values.get(key) if row is None else table.log_p[row, node]
-            if value is None:
+            table = self._table(self._number[node], parents)
+            value, row = self._effects(table, node, state)
+            if row is None:
                 terms = self.factor(self._number[node], parents).altered(node, *self.noise_of(state))
-                value = self._values.put(key, float(self.noise.log_density(terms)))
-            values.append(float(constant + value))
+                value += float(self.noise.log_density(terms))
+            else:
+                value += float(table.log_p[row, node])
+            values.append(float(value))
         return values
 
     def _table(self, number: int, parents: Bool[np.ndarray, " d"]) -> Table:
@@ -195,6 +186,15 @@ class KernelEvidence(AbstractEvidence):
                 return [self._evaluate(jobs[0])]
             with ThreadPoolExecutor(min(len(jobs), os.cpu_count() or 1)) as pool:
                 return list(pool.map(self._evaluate, jobs))
+
+
+def _keys(
+    nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B d"], states: Int8[np.ndarray, "B M"]
+) -> list[bytes]:
+    """One key for each request: bytes are made and compared faster than tuples of arrays."""
+    node = nodes.astype(np.int32)[:, None].view(np.uint8)
+    packed = np.concatenate([node, parents.astype(np.uint8), states.astype(np.uint8)], axis=1)
+    return [row.tobytes() for row in packed]
 
 
 def _best_scores(evidence: KernelEvidence) -> Float[np.ndarray, " d"]:

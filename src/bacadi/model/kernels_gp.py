@@ -29,8 +29,12 @@ class AbstractKernel(ABC):
     linear: float
 
     @abstractmethod
-    def own(self, a: Float[np.ndarray, "... n p"], b: Float[np.ndarray, "... m p"]) -> Float[np.ndarray, "... n m"]:
-        """The part that is neither constant nor linear, for p >= 1."""
+    def prepared(self, x: Float[np.ndarray, "... n p"]) -> Float[np.ndarray, "... n q"]:
+        """What `own` needs to know of rows, computed once for rows that are compared with many others."""
+
+    @abstractmethod
+    def own(self, a: Float[np.ndarray, "... n q"], b: Float[np.ndarray, "... m q"]) -> Float[np.ndarray, "... n m"]:
+        """The part that is neither constant nor linear, of prepared rows, for p >= 1."""
 
     @abstractmethod
     def own_diagonal(self, x: Float[np.ndarray, "n p"]) -> Float[np.ndarray, " n"]:
@@ -48,12 +52,25 @@ class AbstractKernel(ABC):
         """k between all rows of `a` and all rows of `b`, batched over leading axes."""
         if a.shape[-1] == 0:
             return np.full((*a.shape[:-1], b.shape[-2]), self.constant)
-        value = self.own(a, b)
+        return self._completed(self.own(self.prepared(a), self.prepared(b)), a, b)
+
+    def lower_tiles(self, x: Float[np.ndarray, "tiles n p"]) -> Float[np.ndarray, "pairs n n"]:
+        """k between the rows of tiles i >= j, in the order (0, 0), (1, 0), (1, 1), (2, 0) and so on."""
+        i, j = np.tril_indices(len(x))
+        if x.shape[-1] == 0:
+            return np.full((len(i), x.shape[1], x.shape[1]), self.constant)
+        rows = self.prepared(x)
+        return self._completed(self.own(rows[i], rows[j]), x[i], x[j])
+
+    def _completed(
+        self, own: Float[np.ndarray, "... n m"], a: Float[np.ndarray, "... n p"], b: Float[np.ndarray, "... m p"]
+    ) -> Float[np.ndarray, "... n m"]:
+        """`own`, in place, with the linear and the constant part."""
         if self.linear:
-            value += self.linear * (a @ np.swapaxes(b, -1, -2))
+            own += self.linear * (a @ np.swapaxes(b, -1, -2))
         if self.constant:
-            value += self.constant
-        return value
+            own += self.constant
+        return own
 
     def gram(self, x_parents: Float[np.ndarray, "n p"]) -> Float[np.ndarray, "n n"]:
         """k between all pairs of rows."""
@@ -97,11 +114,15 @@ class NetworkKernel(AbstractKernel):
     def __post_init__(self) -> None:
         self._require("n_hidden", "weight_std")
 
-    def own(self, a: Float[np.ndarray, "... n p"], b: Float[np.ndarray, "... m p"]) -> Float[np.ndarray, "... n m"]:
+    def prepared(self, x: Float[np.ndarray, "... n p"]) -> Float[np.ndarray, "... n q"]:
+        """Rows √slope (1, x) / √(1 + slope (1 + x·x)), slope = λ w², whose products are the argument of the arcsine."""
+        rows = np.concatenate([np.ones((*x.shape[:-1], 1)), x], axis=-1)
+        slope = LOGISTIC_AS_PROBIT * self.weight_std**2
+        return rows / np.sqrt(1 / slope + np.square(rows).sum(axis=-1, keepdims=True))
+
+    def own(self, a: Float[np.ndarray, "... n q"], b: Float[np.ndarray, "... m q"]) -> Float[np.ndarray, "... n m"]:
         variance = self.weight_std**2
-        slope = LOGISTIC_AS_PROBIT * variance
-        # Folding the bias and both norms into the inputs leaves one matrix product and one arcsine.
-        value = _unit_rows(a, slope) @ np.swapaxes(_unit_rows(b, slope), -1, -2)
+        value = a @ np.swapaxes(b, -1, -2)
         np.arcsin(value, out=value)
         value *= self.n_hidden * variance / (2 * math.pi)
         value += variance * (1 + self.n_hidden / 4)
@@ -140,8 +161,10 @@ class RBF(AbstractKernel):
     def __post_init__(self) -> None:
         self._require("lengthscale", "variance")
 
-    def own(self, a: Float[np.ndarray, "... n p"], b: Float[np.ndarray, "... m p"]) -> Float[np.ndarray, "... n m"]:
-        a, b = a / self.lengthscale, b / self.lengthscale
+    def prepared(self, x: Float[np.ndarray, "... n p"]) -> Float[np.ndarray, "... n q"]:
+        return x / self.lengthscale
+
+    def own(self, a: Float[np.ndarray, "... n q"], b: Float[np.ndarray, "... m q"]) -> Float[np.ndarray, "... n m"]:
         value = a @ np.swapaxes(b, -1, -2)
         value -= 0.5 * np.square(a).sum(axis=-1)[..., :, None]
         value -= 0.5 * np.square(b).sum(axis=-1)[..., None, :]
@@ -180,11 +203,13 @@ class AdditiveRBF(AbstractKernel):
     def __post_init__(self) -> None:
         self._require("lengthscale", "variance")
 
-    def own(self, a: Float[np.ndarray, "... n p"], b: Float[np.ndarray, "... m p"]) -> Float[np.ndarray, "... n m"]:
-        slope = math.sqrt(0.5) / self.lengthscale
+    def prepared(self, x: Float[np.ndarray, "... n p"]) -> Float[np.ndarray, "... n q"]:
+        return x * (math.sqrt(0.5) / self.lengthscale)
+
+    def own(self, a: Float[np.ndarray, "... n q"], b: Float[np.ndarray, "... m q"]) -> Float[np.ndarray, "... n m"]:
         total = np.zeros((*a.shape[:-1], b.shape[-2]))
         for i in range(a.shape[-1]):
-            part = slope * a[..., :, i, None] - slope * b[..., None, :, i]
+            part = a[..., :, i, None] - b[..., None, :, i]
             np.negative(np.square(part, out=part), out=part)
             np.exp(part, out=part)
             total += part
@@ -263,9 +288,3 @@ class InverseGamma:
     def draw_scale(self, rng: np.random.Generator, terms: Terms, size: int) -> Float[np.ndarray, " size"]:
         """s² given the data: InvGamma(a + n/2, b + ½ y'A⁻¹y)."""
         return (self.b + 0.5 * terms.quad) / rng.gamma(self.a + 0.5 * terms.n_rows, size=size)
-
-
-def _unit_rows(x: Float[np.ndarray, "... n p"], slope: float) -> Float[np.ndarray, "... n p+1"]:
-    """Rows √slope (1, x) / √(1 + slope (1 + x·x)), whose products are the argument of the arcsine."""
-    rows = np.concatenate([np.ones((*x.shape[:-1], 1)), x], axis=-1)
-    return rows / np.sqrt(1 / slope + np.square(rows).sum(axis=-1, keepdims=True))
