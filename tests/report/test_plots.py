@@ -38,7 +38,7 @@ def test_particles_show_truth_marginal_and_the_heaviest_draws():
     for got, want in zip(drawn, expected, strict=True):
         np.testing.assert_array_equal(got, want)
     texts = [text.get_text() for text in figure.texts]
-    assert "truth" in texts and f"particle {heaviest[0] + 1}" in texts
+    assert "truth" in texts and f"structure {heaviest[0] + 1}" in texts
     assert sum(text.startswith("weight") for text in texts) == 4
 
 

@@ -143,13 +143,13 @@ def _panels(
         graph = np.zeros((d, d)) if truth_graph is None else np.asarray(truth_graph)
         targets = blank if truth_targets is None else np.asarray(truth_targets)
         panels.append(_Panel("truth", graph, targets, "", emphasis=True))
-    size = f"{posterior.effective_sample_size:.1f} eff. draws"
+    size = f"effective number {posterior.effective_sample_size:.1f}"
     panels.append(_Panel("marginal", posterior.edge_probabilities(), posterior.target_probabilities(), size, True))
     weights = posterior.weights.ravel()
     graphs, targets = posterior.graph.reshape(-1, d, d), posterior.intervention_target.reshape(len(weights), m, d)
     best = [at for at in np.argsort(-weights, kind="stable")[:n] if weights[at] > 0]
     for at in best:
-        panels.append(_Panel(f"particle {at + 1}", graphs[at], targets[at], _weight_text(weights[at])))
+        panels.append(_Panel(f"structure {at + 1}", graphs[at], targets[at], _weight_text(weights[at])))
     return panels
 
 
