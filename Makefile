@@ -19,7 +19,7 @@ demo: $(STAMP)
 	@$(BIN)/bacadi demo --out demo
 
 test: $(STAMP)
-	@$(BIN)/python -m pytest --doctest-modules tests src/bacadi
+	@$(BIN)/python -m pytest -n auto --dist loadfile --doctest-modules tests src/bacadi
 
 test-slow: $(STAMP)
 	@$(BIN)/python -m pytest -m slow tests
