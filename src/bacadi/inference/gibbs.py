@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from bacadi.errors import ConfigError
 from bacadi.inference.estimators import AbstractEstimator, Alpha, Value, edge_logits
@@ -86,7 +86,7 @@ class ChainReading(AbstractReading):
     def __call__(self, key: Key[Array, ""], particle: Particle, alpha: Alpha, problem: Pair) -> Discrete:
         raise ConfigError("Particles can be read by their chains only with the estimator 'gibbs'; choose it.")
 
-    def read(self, key: Key[Array, ""], memory: Chains, particle: Particle, alpha: Alpha, problem: Pair) -> Discrete:
+    def read(self, key: Key[Array, ""], memory: PyTree, particle: Particle, alpha: Alpha, problem: Pair) -> Discrete:
         (model, data), d = problem, particle.z.shape[1]
         if not isinstance(memory, jax.Array):
             return self(key, particle, alpha, problem)

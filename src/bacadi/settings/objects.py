@@ -9,6 +9,7 @@ import optax
 from bacadi.inference.estimators import AbstractEstimator, BlockwiseEstimator, MarginalEstimator, RelaxedEstimator
 from bacadi.inference.exact import Exact
 from bacadi.inference.fit import Method
+from bacadi.inference.gibbs import ChainReading, GibbsEstimator
 from bacadi.inference.kernels import FOUR_TERMS, THREE_TERMS, AdditiveRBF, Bandwidths, ProductRBF
 from bacadi.inference.mcmc import MCMC, MoveWeights
 from bacadi.inference.readings import AbstractReading, FiniteReading, LimitReading
@@ -95,6 +96,8 @@ def _svgd(chosen: SVGDSettings) -> SVGD:
 def _estimator(chosen: SVGDSettings) -> AbstractEstimator:
     if chosen.estimator == "marginal":
         return MarginalEstimator(chosen.samples)
+    if chosen.estimator == "gibbs":
+        return GibbsEstimator(chosen.chains, chosen.sweeps, chosen.acyclic_chains, _present(chosen.cold_alpha))
     kind = RelaxedEstimator if chosen.estimator == "relaxed" else BlockwiseEstimator
     return kind(chosen.samples, chosen.temperature, chosen.by_column)
 
@@ -102,7 +105,7 @@ def _estimator(chosen: SVGDSettings) -> AbstractEstimator:
 def _reading(chosen: SVGDSettings) -> AbstractReading:
     if chosen.reading == "finite":
         return FiniteReading(chosen.reading_draws, chosen.reading_candidates)
-    return LimitReading()
+    return ChainReading() if chosen.reading == "chains" else LimitReading()
 
 
 def _bandwidths(chosen: SVGDSettings) -> Bandwidths:

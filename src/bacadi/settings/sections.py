@@ -23,6 +23,8 @@ _PARAMETRIC = _NOISY | {"kernel": ("network",)}
 _SVGD: _Only = {"method": ("svgd",)}
 _HARD: _Only = {"effect": ("hard", "any")}
 _RELAXING = {"estimator": ("relaxed", "blockwise")}
+_SAMPLING = {"estimator": ("relaxed", "blockwise", "marginal")}
+_GIBBS = {"estimator": ("gibbs",)}
 _SAMPLED = {"acyclicity": ("sampled",)}
 _FINITE = {"reading": ("finite",)}
 
@@ -77,10 +79,14 @@ class SVGDSettings:
 
     particles: int = setting(20, Whole())
     steps: int = setting(2000, Whole())
-    estimator: str = setting("relaxed", Choice(("relaxed", "blockwise", "marginal")))
-    samples: int = setting(32, Whole())
+    estimator: str = setting("relaxed", Choice(("relaxed", "blockwise", "marginal", "gibbs")))
+    samples: int = setting(32, Whole(), _SAMPLING)
     temperature: float = setting(1.0, Number(above=0), _RELAXING)
     by_column: bool = setting(True, Flag(), _RELAXING)
+    chains: int = setting(4, Whole(), _GIBBS)
+    sweeps: int = setting(1, Whole(), _GIBBS)
+    acyclic_chains: bool = setting(True, Flag(), _GIBBS)
+    cold_alpha: float | str = setting("none", Number(above=0, word="none"), _GIBBS)
     optimizer: str = setting("rmsprop", Choice(("rmsprop", "adam", "sgd")))
     learning_rate: float = setting(0.01, Number(above=0))
     alpha: float = setting(0.01, Number(above=0))
@@ -96,9 +102,9 @@ class SVGDSettings:
     acyclicity_temperature: float = setting(1.0, Number(above=0), _SAMPLED)
     latent_dim: int | str = setting("auto", Whole(word="auto"))
     weights: str = setting("tempered", Choice(("posterior", "tempered", "uniform")))
-    weight_share: float = setting(0.5, Number(above=0, below=1), {"weights": ("tempered",)})
+    weight_share: float = setting(0.5, Number(above=0), {"weights": ("tempered",)})
     collapsed: bool = setting(True, Flag())
-    reading: str = setting("finite", Choice(("limit", "finite")))
+    reading: str = setting("finite", Choice(("limit", "finite", "chains")))
     reading_draws: int = setting(16, Whole(), _FINITE)
     reading_candidates: int = setting(128, Whole(), _FINITE)
     double: bool = setting(False, Flag())
