@@ -33,7 +33,8 @@ def test_presets_are_valid_and_build_alike_twice(preset: str, mechanism: str) ->
     settings = resolve(preset, flags={"--model": mechanism}, method="svgd")
     assert settings == resolve(preset, flags={"--model": mechanism}, method="svgd")
     assert eqx.tree_equal(build(settings), build(settings))
-    assert settings.svgd.steps == (3000 if preset == "authors" and mechanism != "bge" else 2000)
+    steps = {"improved": 1000, "authors": 2000 if mechanism == "bge" else 3000}
+    assert settings.svgd.steps == steps.get(preset, 2000)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
