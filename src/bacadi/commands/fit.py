@@ -23,7 +23,8 @@ def fit(
         str, typer.Option(help="unknown, known (labels name their targets: a+b) or FILE.csv (context,variable).")
     ] = "unknown",
     preset: Annotated[
-        str | None, typer.Option(help="default, paper, authors or improved; without it paper for svgd, otherwise default.")
+        str | None,
+        typer.Option(help="default, paper, authors or improved; without it paper for svgd, otherwise default."),
     ] = None,
     config: Annotated[
         Path | None, typer.Option(help="TOML file with sections such as model, mcmc and knowledge (docs/settings.md).")
