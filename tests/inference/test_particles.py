@@ -76,7 +76,7 @@ def test_known_targets_are_kept() -> None:
     collapsed = MODELS["linear"].collapse(DATA, Knowledge.none(3, 2).known_targets(known))
     draws = random_draws(20)
     told = Draws(draws.graphs, np.where(np.isnan(known), draws.targets, known).astype(np.int8), draws.log_p)
-    found = collapse_draws(np.random.default_rng(0), collapsed, told)
+    found = collapse_draws(np.random.default_rng(0), collapsed, told, 3)
     assert (found.targets[..., ~np.isnan(known)] == known[~np.isnan(known)]).all()
     assert np.isfinite(found.log_p[is_acyclic(draws.graphs)]).all()
 
@@ -99,6 +99,13 @@ def test_weights_are_those_of_the_collapsed_posterior(reading: LimitReading | Fi
     np.testing.assert_allclose(posterior.log_weight.ravel(), weights.posterior(truth), atol=1e-6)
     again = read(model, SVGD(reading=reading, weighting=weights.posterior))
     np.testing.assert_array_equal(again.intervention_target, posterior.intervention_target)
+
+
+def test_targets_of_particles_stay_on_request() -> None:
+    svgd = SVGD(reading=LimitReading())
+    kept, point = read(Model(), replace(svgd, target_sweeps=0)), read(Model(), replace(svgd, collapsed=False))
+    np.testing.assert_array_equal(kept.intervention_target, point.intervention_target)
+    assert kept.attrs["collapsed_weights"] and not np.array_equal(kept.log_weight, point.log_weight)
 
 
 def test_without_closed_form_or_wish_particles_are_weighed_at_the_point() -> None:

@@ -42,7 +42,8 @@ def to_posterior(problem: Problem, finished: Finished, data: ContextData, attrs:
     collapsed = _collapsed(problem, data) if problem.svgd.collapsed else None
     rule: Weighting = partial(_by_particle, problem.svgd.weighting)
     if collapsed is not None:
-        draws, rule = collapse_draws(np.random.default_rng(_seed(problem)), collapsed, draws), problem.svgd.weighting
+        rng, rule = np.random.default_rng(_seed(problem)), problem.svgd.weighting
+        draws = collapse_draws(rng, collapsed, draws, problem.svgd.target_sweeps)
     n_draws, weighting = draws.log_p.shape[1], rule
     values = {name: jnp.repeat(leaf[:, None], n_draws, axis=1) for name, leaf in values.items()}
     if n_draws == 1:  # particles are the draws of one chain
@@ -59,7 +60,7 @@ def to_posterior(problem: Problem, finished: Finished, data: ContextData, attrs:
     )
 
 
-def collapse_draws(rng: np.random.Generator, collapsed: Collapsed, draws: Draws, n_sweeps: int = 3) -> Draws:
+def collapse_draws(rng: np.random.Generator, collapsed: Collapsed, draws: Draws, n_sweeps: int) -> Draws:
     """The same graphs with targets from p(I | G, D) and log p(G, I | D), parameters and effects integrated out.
 
     Given the graph, log p(I | D) is a sum over variables. `n_sweeps` Gibbs sweeps over the contexts run from the

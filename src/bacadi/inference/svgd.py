@@ -67,8 +67,9 @@ class SVGD(eqx.Module):
     `alpha` and `beta` are schedules step → value (any optax schedule will do), `optimizer` any optax optimiser,
     `reading` tells which graphs and targets a particle stands for, `weighting` (`Tempered` or one of
     `bacadi.posterior.weights`) how they are weighted by the unnormalised posterior. With `collapsed`, and where the
-    model has closed-form evidence, that is p(G, I | D) with Θ and Θ_I integrated out, and targets are drawn anew from
-    p(I | G, D); else it is the density at the particle. `double` computes in float64.
+    model has closed-form evidence, that is p(G, I | D) with Θ and Θ_I integrated out, and `target_sweeps` Gibbs sweeps
+    draw the targets anew from p(I | G, D) (0: the particle's stay); else it is the density at the particle. `double`
+    computes in float64.
     """
 
     n_particles: int = 20
@@ -83,6 +84,7 @@ class SVGD(eqx.Module):
     reading: AbstractReading = FiniteReading()
     weighting: Callable = eqx.field(static=True, default=Tempered())
     collapsed: bool = True
+    target_sweeps: int = 3
     double: bool = False
 
 
