@@ -12,12 +12,16 @@ from scipy.linalg import expm
 from scipy.stats import norm
 
 from bacadi.baselines.base import Estimate
-from bacadi.baselines.dcdi_g import DCDIG, NetworkEstimate
+from bacadi.baselines.bootstrap import Bootstrap
+from bacadi.baselines.dcdi_estimate import SCORING_STD, NetworkEstimate
+from bacadi.baselines.dcdi_g import DCDIG
 from bacadi.baselines.dcdi_model import MIN_STD, Known, Sample, Score, cyclicity, straight_through
 from bacadi.baselines.dcdi_run import acyclic_above, split_rows
 from bacadi.data.context import ContextData
 from bacadi.errors import ConfigError, DataError
 from bacadi.graph import is_acyclic
+from bacadi.metrics.predictive import density_of
+from bacadi.posterior.posterior import Posterior
 
 # Chosen on this task so that ten thousand iterations do: the tests below show that masks and directions are wired
 # rightly, not how accurate DCDI-G is. A later start of the constraint (the default) costs three times as many.
@@ -129,13 +133,51 @@ def test_the_networks_are_fitted_in_the_units_of_the_data(found: list[Estimate],
     assert 0.25 < np.sqrt(np.mean(-2 * log_density - np.log(2 * np.pi))) < 0.5
 
 
+@pytest.mark.parametrize("perfect", [True, False])
+def test_a_posterior_holds_the_networks_and_is_scored_by_them(perfect: bool, tmp_path):
+    """The density by the names of the stored parameters is that of the estimate, entry by entry, also from a file."""
+    data, bootstrap = chain_data(unit=10.0), Bootstrap(replace(BRIEF, perfect=perfect), n_samples=1)
+    bootstrap.fit(data).save(tmp_path / "posterior.nc")
+    posterior = Posterior.load(tmp_path / "posterior.nc")
+    assert "weight" not in posterior.parameters and ("effect_mean" in posterior.parameters) == perfect
+    assert (posterior.parameters["negative_slope"].values == 0.25).all()
+    density, x = density_of(posterior, data), np.random.default_rng(3).normal(3, 10, size=(20, 3))
+    for _, draw in posterior.draws():
+        values = draw.parameters
+        hidden = np.einsum("ni,ij,ijh->njh", x, draw.graph, values["layer_1_weight"]) + values["layer_1_bias"]
+        hidden = np.maximum(hidden, 0) + 0.25 * np.minimum(hidden, 0)
+        mean = np.einsum("njh,hj->nj", hidden, values["layer_2_weight"][..., 0]) + values["layer_2_bias"][:, 0]
+        expected = norm.logpdf(x, mean, np.sqrt(0.1))
+        np.testing.assert_allclose(density.log_density(draw, x), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("perfect", [True, False])
+def test_the_likelihood_of_rows_takes_effects_for_targets_and_counts_parameters(perfect: bool):
+    """A target has the mean and the noise of its context, all else its network at the variance .1."""
+    data = chain_data()
+    found = replace(BRIEF, perfect=perfect).estimate(np.random.default_rng(1), data, TARGETS.astype(float))
+    fitted = found.fitted(data, found.graph)
+    means = found.networks.mean(found.graph, data.x)
+    std = np.full(means.shape, SCORING_STD)
+    for k, j in np.argwhere(TARGETS):
+        rows = data.context == k + 1
+        means[rows, j] = found.effects.mean_in(k, found.graph, data.x[rows])[:, j]
+        std[rows, j] = max(found.effects.std[k, j], SCORING_STD)
+    np.testing.assert_allclose(fitted.log_likelihood, norm.logpdf(data.x, means, std).sum(), rtol=1e-9)
+    edges = int(found.graph.sum())
+    into_targets = int((TARGETS @ found.graph.sum(axis=0)).sum())
+    networks, n_targets = 3 * 11 + 5 * edges, 2
+    of_effects = 2 * n_targets if perfect else 12 * n_targets + 5 * into_targets
+    assert fitted.n_parameters == networks + of_effects
+
+
 def test_equal_seeds_give_equal_estimates_and_known_targets_hold():
     known = np.full((2, 3), np.nan)
     known[0] = [0, 0, 1]
     one, two = (BRIEF.estimate(np.random.default_rng(4), chain_data(), known) for _ in range(2))
     np.testing.assert_array_equal(one.graph, two.graph)
     np.testing.assert_array_equal(one.targets, two.targets)
-    np.testing.assert_array_equal(one.parameters["layer_1_weight"], two.parameters["layer_1_weight"])
+    np.testing.assert_array_equal(one.networks.first, two.networks.first)
     assert one.targets[0].tolist() == [0, 0, 1]
     assert not one.converged and is_acyclic(one.graph)
 
@@ -144,7 +186,7 @@ def test_equal_seeds_give_equal_estimates_and_known_targets_hold():
 def test_few_rows_and_no_contexts_give_a_dag(perfect: bool, counts: tuple[int, ...]):
     found = replace(BRIEF, perfect=perfect).estimate(np.random.default_rng(0), chain_data(counts=counts), None)
     assert is_acyclic(found.graph) and found.targets.shape == (len(counts) - 1, 3)
-    assert all(np.isfinite(values).all() for values in found.parameters.values())
+    assert all(np.isfinite(leaf).all() for leaf in found.networks)
 
 
 def test_a_column_that_resampling_made_constant_does_no_harm_but_a_constant_column_is_named():

@@ -11,6 +11,7 @@ import bacadi
 from bacadi.baselines import Estimate
 from bacadi.baselines.dcdi_g import DCDIG
 from bacadi.data.context import ContextData
+from bacadi.settings.methods import BASELINES
 
 from .conftest import Run
 from .test_fit import FILES, events, interrupt_at, rows
@@ -23,6 +24,8 @@ METHODS = {
     "exact": ("--draws", 50),
     "jci-pc": ("--samples", 3, "--jobs", 1),
     "ut-igsp": ("--samples", 3, "--jobs", 1),
+    "gies": ("--samples", 3, "--jobs", 1, "--targets", "known"),
+    "gnies": ("--samples", 2, "--jobs", 1),
 }
 
 
@@ -47,7 +50,7 @@ def test_every_method_writes_the_files(method: str, run: Run, plain: list[str]) 
     chosen = "mcmc" if method == "auto" else method
     record, posterior = json.loads((folder / "config.json").read_text()), bacadi.load(folder / "posterior.nc")
     assert record["method"] == posterior.attrs["method"] == chosen and chosen in record["settings"]
-    assert record["preset"] == posterior.attrs["preset"] == (None if "-" in chosen else "default")
+    assert record["preset"] == posterior.attrs["preset"] == (None if chosen in BASELINES else "default")
     assert posterior.attrs["settings"] == record["settings"] and posterior.attrs["wall_time"] > 0
     assert events(folder)[:2] == ["start", "opening"] and events(folder)[-1] == "done"
 

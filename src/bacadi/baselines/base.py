@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Float, Int8
 
+from bacadi.baselines.fitted import Fitted, linear_gaussian
 from bacadi.data.context import ContextData
 from bacadi.errors import ConfigError, DataError
 
@@ -26,16 +27,23 @@ class Estimate:
     graph: Int8[np.ndarray, "d d"]
     targets: Int8[np.ndarray, "M d"]
 
+    def fitted(self, data: ContextData, dag: Int8[np.ndarray, "d d"]) -> Fitted:
+        """Parameters for a DAG of the class and what they explain of `data`; to be overridden by a baseline that
+        learns its own mechanisms."""
+        return linear_gaussian(data, dag, self.targets)
+
 
 class AbstractBaseline(ABC):
     """A frozen dataclass of choices that estimates graph and targets; a result depends on the arguments alone.
 
     What fails because of the rows at hand (a singular matrix) raises an `InferenceError`, and the bootstrap tries
     again with `relaxed()`. A baseline whose graphs are classes of DAGs even where no edge is undirected says so with
-    `finds_classes`, for a class is scored against the class of the truth.
+    `finds_classes`, for a class is scored against the class of the truth. One that works with known targets alone says
+    so with `needs_targets` and refuses others in `check`.
     """
 
     finds_classes: ClassVar[bool] = False
+    needs_targets: ClassVar[bool] = False
 
     @abstractmethod
     def estimate(

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int8
 
 from bacadi.baselines.base import AbstractBaseline, Estimate
-from bacadi.baselines.gaussian import GaussianFit, fit_gaussian
+from bacadi.baselines.fitted import Fitted
 from bacadi.baselines.weights import AbstractWeights, PosteriorWeights, Score
 from bacadi.data.context import ContextData
 from bacadi.errors import ConfigError, DataError, InferenceError
@@ -58,7 +58,8 @@ class Bootstrap:
     A sample that fails is tried again with `baseline.relaxed()` up to `max_retries` times, then dropped and counted in
     the attribute `n_dropped`. The draws of a class of DAGs (a CPDAG) are random members of it, so that every statement
     of a `Posterior` holds for DAGs; the classes stand in the parameter `cpdag`. Parameters are the most likely linear
-    Gaussian ones on the data, rows of targets left out. The same seed gives the same posterior for any number of jobs.
+    Gaussian ones on the data, rows of targets left out, unless an estimate brings its own (`Estimate.fitted`). The same
+    seed gives the same posterior for any number of jobs.
     """
 
     baseline: AbstractBaseline
@@ -130,17 +131,11 @@ class Bootstrap:
         self, data: ContextData, known: Float[np.ndarray, "M d"], kept: list[Sample], attrs: dict
     ) -> Posterior:
         found = [sample.found for sample in kept]
-        fits = [fit_gaussian(data, sample.dag, sample.found.targets) for sample in kept]
+        fits = [sample.found.fitted(data, sample.dag) for sample in kept]
         log_p = np.array([self.weights.log_p(_score(*item, data)) for item in zip(kept, fits, strict=True)])
         if self.weights.once:
             log_p -= np.log(_multiplicity(found))
-        parameters = {
-            "weight": _stacked([fit.weight for fit in fits], "source", "target"),
-            "intercept": _stacked([fit.intercept for fit in fits], "variable"),
-            "noise_std": _stacked([fit.noise_std for fit in fits], "variable"),
-            "effect_mean": _stacked([fit.effect_mean for fit in fits], "context", "variable"),
-            "effect_noise_std": _stacked([fit.effect_noise_std for fit in fits], "context", "variable"),
-        }
+        parameters = _together([fit.parameters for fit in fits])
         classes = np.stack([one.graph for one in found])
         if self.baseline.finds_classes or (classes & classes.swapaxes(1, 2)).any():
             parameters[CLASS_PARAMETER] = Parameter(classes, ("source", "target"))
@@ -225,13 +220,16 @@ def _extended(rng: np.random.Generator, sample: ContextData, found: Estimate, n_
             "The baseline found a graph that stands for no DAG (a cycle, or directions that force one); "
             "let it return a DAG, a CPDAG or an interventional CPDAG."
         ) from error
-    return Sample(found, dag, fit_gaussian(sample, dag, found.targets).log_likelihood / sample.n_rows, n_retries)
+    return Sample(found, dag, found.fitted(sample, dag).log_likelihood / sample.n_rows, n_retries)
 
 
-def _score(sample: Sample, fit: GaussianFit, data: ContextData) -> Score:
-    """A variable has an intercept and a noise, an edge a weight, a target a mean and a spread."""
-    n_parameters = 2 * data.n_variables + int(sample.dag.sum()) + 2 * int(sample.found.targets.sum())
-    return Score(fit.log_likelihood, sample.average_log_likelihood, n_parameters, data.n_rows)
+def _score(sample: Sample, fit: Fitted, data: ContextData) -> Score:
+    return Score(fit.log_likelihood, sample.average_log_likelihood, fit.n_parameters, data.n_rows)
+
+
+def _together(fits: list[dict[str, Parameter]]) -> dict[str, Parameter]:
+    """Each parameter of all draws, a draw a row."""
+    return {name: _stacked([fit[name].values for fit in fits], *dims) for name, (_, dims) in fits[0].items()}
 
 
 def _multiplicity(found: list[Estimate]) -> Float[np.ndarray, " n"]:

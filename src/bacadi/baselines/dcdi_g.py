@@ -4,46 +4,16 @@ JAX is imported when a run starts, so that the other baselines do without it.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Self
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from jaxtyping import Float
 
 from bacadi.baselines.base import AbstractBaseline, Estimate, check_inputs
+from bacadi.baselines.dcdi_estimate import NetworkEstimate
 from bacadi.data.context import ContextData, Scaling
 from bacadi.errors import ConfigError
-
-if TYPE_CHECKING:
-    from bacadi.baselines.dcdi_run import Found
-
-LOG_2PI = 1.8378770664093453
-LEAK = 0.25
-# The paper scores DCDI-G with the noise of its own model, σ² = .1; the noise of the training is free.
-SCORING_STD = 0.1**0.5
-
-
-@dataclass(frozen=True)
-class NetworkEstimate(Estimate):
-    """A DAG and targets with the networks refitted to them, in the units of the data.
-
-    `parameters` has the names and axes by which a posterior of `NeuralGaussian` stores its networks (here with leaky
-    ReLU of slope .25). `converged` is False if the iterations ran out before the constraint held; the graph is then
-    what remained acyclic above the threshold.
-    """
-
-    parameters: dict[str, np.ndarray] = field(default_factory=dict)
-    converged: bool = True
-    iterations: int = 0
-
-    def log_density(self, x: Float[np.ndarray, "n d"], noise_std: float = SCORING_STD) -> Float[np.ndarray, "n d"]:
-        """log N(x_j; NN_j(G_:j ∘ x), noise_std²), entry by entry: the mechanisms without any intervention."""
-        weight = self.graph[:, :, None] * self.parameters["layer_1_weight"]
-        value = np.einsum("ni,ijh->njh", x, weight) + self.parameters["layer_1_bias"]
-        value = np.where(value > 0, value, LEAK * value)
-        mean = np.einsum("njh,hj->nj", value, self.parameters["layer_2_weight"][:, :, 0])
-        residual = (x - mean - self.parameters["layer_2_bias"][:, 0]) / noise_std
-        return -0.5 * (LOG_2PI + residual**2) - np.log(noise_std)
 
 
 @dataclass(frozen=True)
@@ -56,6 +26,7 @@ class DCDIG(AbstractBaseline):
     between two looks at the held-out rows. Every `rows_per_mask` rows of a batch share a graph mask: 1 is the original,
     more is faster and noisier. Networks are trained `refit_iterations` more with the final graph, and with
     `fresh_targets` the target masks are learned anew with it; without, they stay as the search left them.
+    `docs/baselines.md` lists where this departs from the original.
     """
 
     sparsity: float = 0.05
@@ -137,10 +108,7 @@ class DCDIG(AbstractBaseline):
             for scaling, data in zip(scalings, resampled, strict=True)
         ]
         found = run(self, int(rng.integers(2**31)), rows, known)
-        return [
-            NetworkEstimate(f.graph, f.targets, _in_data_units(f, scaling), f.converged, f.iterations)
-            for f, scaling in zip(found, scalings, strict=True)
-        ]
+        return [one.in_data_units(scaling) for one, scaling in zip(found, scalings, strict=True)]
 
     def relaxed(self) -> Self:
         """The same with half the learning rate, which is what helps after non-finite values."""
@@ -151,15 +119,3 @@ def _scaling(data: ContextData) -> Scaling:
     """To mean 0 and standard deviation 1; a column that resampling made constant is only shifted."""
     std = data.x.std(axis=0)
     return Scaling(data.x.mean(axis=0), np.where(std > 0, std, 1.0))
-
-
-def _in_data_units(found: "Found", scaling: Scaling) -> dict[str, np.ndarray]:
-    """Networks of scaled columns, rewritten for the columns as they are."""
-    networks = found.networks
-    first = networks.first / scaling.scale[:, None, None]
-    return {
-        "layer_1_weight": first,
-        "layer_1_bias": networks.first_bias - np.einsum("i,ij,ijh->jh", scaling.shift, found.graph, first),
-        "layer_2_weight": (networks.second * scaling.scale[:, None]).T[:, :, None],
-        "layer_2_bias": (networks.second_bias * scaling.scale + scaling.shift)[:, None],
-    }

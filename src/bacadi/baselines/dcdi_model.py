@@ -14,9 +14,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Float32, Float64, Key
 
+from bacadi.baselines.dcdi_estimate import LEAK
 from bacadi.model.noise import log_normal
 
-LEAK = 0.25
 # A standardised column whose mechanism fits better than this is taken as noiseless; without a floor a context of one
 # row, or one whose target is held at a constant, would have an unbounded likelihood.
 MIN_STD = 1e-3

@@ -8,8 +8,19 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Int8, Key
 
-from bacadi.baselines.dcdi_model import Known, Networks, Parameters, Sample, Score, masked_probability
+from bacadi.baselines.dcdi_estimate import Effects, Layers, NetworkEstimate
+from bacadi.baselines.dcdi_model import (
+    Constants,
+    Known,
+    Networks,
+    Parameters,
+    Sample,
+    Score,
+    floored,
+    masked_probability,
+)
 from bacadi.baselines.dcdi_train import Lane, Run, Settings, Trainer, start, train
+from bacadi.data.context import Scaling
 from bacadi.graph.acyclicity import is_acyclic
 
 if TYPE_CHECKING:
@@ -27,13 +38,24 @@ class Rows(NamedTuple):
 
 
 class Found(NamedTuple):
-    """One run: the structure, the networks refitted to it (standardised units) and how the search ended."""
+    """One run: the structure, the networks and effects refitted to it (standardised units) and how the search ended."""
 
     graph: Int8[np.ndarray, "d d"]
     targets: Int8[np.ndarray, "M d"]
-    networks: Networks
+    parameters: Parameters
     converged: bool
     iterations: int
+
+    def in_data_units(self, scaling: Scaling) -> NetworkEstimate:
+        """The same for the columns before they were scaled."""
+        learned, effect = self.parameters, self.parameters.effect
+        std = np.asarray(floored(learned.effect_log_std)) * scaling.scale
+        if isinstance(effect, Constants):
+            effects = Effects(np.asarray(effect.mean) * scaling.scale + scaling.shift, std)
+        else:
+            effects = Effects(_layers(effect).in_data_units(self.graph, scaling), std)
+        networks = _layers(learned.networks).in_data_units(self.graph, scaling)
+        return NetworkEstimate(self.graph, self.targets, networks, effects, self.converged, self.iterations)
 
 
 def split_rows(
@@ -63,12 +85,9 @@ def run(choices: "DCDIG", seed: int, data: list[Rows], known: Float[np.ndarray, 
         runs = _start(trainer, keys[2], parameters)
         refitted = train(trainer, lanes, runs, choices.refit_iterations, to_the_end=True)
         targets = _decided(_probabilities(refitted.parameters, lanes.known)[1])
-    graphs, networks = np.asarray(lanes.known.edges).astype(np.int8), refitted.parameters.networks
-    converged, iterations = searched.converged.tolist(), searched.iterations.tolist()
-    return [
-        Found(graphs[b], targets[b], Networks(*(leaf[b] for leaf in networks)), converged[b], iterations[b])
-        for b in range(n)
-    ]
+    graphs = np.asarray(lanes.known.edges).astype(np.int8)
+    own = [jax.tree.map(lambda leaf, b=b: leaf[b], refitted.parameters) for b in range(n)]
+    return list(map(Found, graphs, targets, own, searched.converged.tolist(), searched.iterations.tolist()))
 
 
 def _second_phase(choices: "DCDIG", parameters: Parameters, lanes: Lane) -> tuple[Parameters, Lane]:
@@ -140,6 +159,10 @@ def _stack(parts: list[tuple[np.ndarray, np.ndarray]], n_contexts: int) -> Sampl
     one_hot = np.stack([context[:, None] == np.arange(1, n_contexts + 1) for _, context in parts])
     x = np.stack([x for x, _ in parts])
     return Sample(jnp.asarray(x, jnp.float32), jnp.asarray(one_hot, jnp.float32))
+
+
+def _layers(networks: Networks) -> Layers:
+    return Layers(*(np.asarray(leaf, dtype=float) for leaf in networks))
 
 
 def _copies(array: np.ndarray, n: int) -> Float[Array, "B a d"]:

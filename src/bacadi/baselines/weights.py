@@ -8,7 +8,7 @@ import numpy as np
 
 
 class Score(NamedTuple):
-    """What is known of one (graph, targets) pair: log-likelihoods at the most likely linear Gaussian parameters."""
+    """What is known of one (graph, targets) pair: log-likelihoods at the parameters that go with it."""
 
     log_likelihood: float  # of the data
     average_on_sample: float  # of the bootstrap sample it was learned from, a row

@@ -15,7 +15,10 @@ def fit(
     out: Annotated[Path | None, typer.Option(help="Folder for the results.")] = None,
     model: Annotated[str | None, typer.Option(help="linear (default), nonlinear or bge.")] = None,
     method: Annotated[
-        str, typer.Option(help="auto (mcmc where possible, else svgd), svgd, mcmc, exact, jci-pc, ut-igsp or dcdi-g.")
+        str,
+        typer.Option(
+            help="auto (mcmc where possible, else svgd), svgd, mcmc, exact, jci-pc, ut-igsp, dcdi-g, gies or gnies."
+        ),
     ] = "auto",
     seed: Annotated[int, typer.Option(help="Makes the run repeatable bit for bit on one machine.")] = 0,
     standardize: Annotated[bool, typer.Option("--standardize", help="Scale every column to mean 0 and std 1.")] = False,
@@ -35,8 +38,12 @@ def fit(
     replicas: Annotated[int | None, typer.Option(help="mcmc: independent runs to compare, at least 2.")] = None,
     particles: Annotated[int | None, typer.Option(help="svgd: number of particles.")] = None,
     steps: Annotated[int | None, typer.Option(help="svgd: number of steps.")] = None,
-    samples: Annotated[int | None, typer.Option(help="jci-pc, ut-igsp, dcdi-g: bootstrap samples.")] = None,
-    jobs: Annotated[int | None, typer.Option(help="jci-pc, ut-igsp: processes (default: all cores).")] = None,
+    samples: Annotated[
+        int | None, typer.Option(help="jci-pc, ut-igsp, dcdi-g, gies, gnies: bootstrap samples.")
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(help="jci-pc, ut-igsp, gies, gnies: processes (default: all cores).")
+    ] = None,
     checkpoint_every: Annotated[float, typer.Option(help="Seconds between two checkpoints.")] = 60.0,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no summary.")] = False,
 ) -> None:

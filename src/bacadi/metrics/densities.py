@@ -54,7 +54,10 @@ class LinearDensity(AbstractDensity):
 
 @dataclass(frozen=True)
 class NetworkDensity(AbstractDensity):
-    """x_j ~ N(FFN_j(G_:j ∘ x), σ_j²) from `layer_1_weight` [source, target, unit], `layer_1_bias` and so on."""
+    """x_j ~ N(FFN_j(G_:j ∘ x), σ_j²) from `layer_1_weight` [source, target, unit], `layer_1_bias` and so on.
+
+    The activation is that of the model, or leaky ReLU of the slope that a draw has as `negative_slope`.
+    """
 
     activation: Activation = expit
     noise_std: float | None = None
@@ -63,10 +66,10 @@ class NetworkDensity(AbstractDensity):
         (n, d), values = x.shape, draw.parameters
         first = draw.graph[:, :, None] * values["layer_1_weight"].astype(float)
         value = (x @ first.reshape(d, -1)).reshape(n, d, -1) + values["layer_1_bias"]
-        number = 2
+        activation, number = activation_of(draw, self.activation), 2
         while f"layer_{number}_weight" in values:
             weight = values[f"layer_{number}_weight"].astype(float)
-            value = np.einsum("nji,ijh->njh", self.activation(value), weight) + values[f"layer_{number}_bias"]
+            value = np.einsum("nji,ijh->njh", activation(value), weight) + values[f"layer_{number}_bias"]
             number += 1
         return log_normal(x, value[:, :, 0], noise_std_of(draw, self.noise_std))
 
@@ -134,6 +137,14 @@ class FunctionDensity(AbstractDensity):
         for node, (shift, scale) in enumerate(zip(*self.units, strict=True)):
             mean = shift + scale * functions.values(graphs, own, node)
             yield log_normal(x[:, node], mean, noise_std[:, node, None])
+
+
+def activation_of(draw: Draw, of_model: Activation) -> Activation:
+    """The activation that a draw names by its `negative_slope`, or else that of its model."""
+    if "negative_slope" not in draw.parameters:
+        return of_model
+    slope = float(draw.parameters["negative_slope"])
+    return lambda value: np.where(value > 0, value, slope * value)
 
 
 def noise_std_of(draw: Draw, fixed: float | None) -> Float[np.ndarray, "..."]:

@@ -7,6 +7,7 @@ from bacadi.errors import ConfigError
 from bacadi.settings.methods import AUTO, BASELINES, OURS
 from bacadi.settings.rules import REFUSED, Choice
 from bacadi.settings.schema import Values, rule_of
+from bacadi.settings.sections_baselines import IN_PROCESSES
 
 _Home = tuple[str, str]
 FLAGS: dict[str, dict[str, _Home]] = {
@@ -18,7 +19,7 @@ FLAGS: dict[str, dict[str, _Home]] = {
     "--time-budget": {"mcmc": ("mcmc", "time_budget")},
     "--replicas": {"mcmc": ("mcmc", "replicas")},
     "--samples": {method: ("bootstrap", "samples") for method in BASELINES},
-    "--jobs": {method: ("bootstrap", "jobs") for method in ("jci-pc", "ut-igsp")},
+    "--jobs": {method: ("bootstrap", "jobs") for method in IN_PROCESSES},
 }
 """For each flag the methods that it means something to and, for each of these, section and key."""
 

@@ -12,11 +12,13 @@ SECTIONS_OF: dict[str, tuple[str, ...]] = {
     "jci-pc": ("bootstrap", "jci-pc"),
     "ut-igsp": ("bootstrap", "ut-igsp"),
     "dcdi-g": ("bootstrap", "dcdi-g"),
+    "gies": ("bootstrap", "gies"),
+    "gnies": ("bootstrap", "gnies"),
 }
 METHODS = tuple(SECTIONS_OF)
 OURS = ("svgd", "mcmc", "exact")
 COLLAPSED = ("mcmc", "exact")
-BASELINES = ("jci-pc", "ut-igsp", "dcdi-g")
+BASELINES = ("jci-pc", "ut-igsp", "dcdi-g", "gies", "gnies")
 
 
 def check_method(method: str) -> None:

@@ -4,19 +4,25 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from bacadi.baselines import JCIPC, AbstractBaseline, Bootstrap
+from bacadi.baselines import GIES, JCIPC, AbstractBaseline, Bootstrap, GnIES
 from bacadi.baselines.dcdi_g import DCDIG
 from bacadi.baselines.ut_igsp import UTIGSP
 from bacadi.baselines.weights import AbstractWeights, AverageLikelihoodWeights, PosteriorWeights, UniformWeights
 from bacadi.settings.schema import Settings
 
-CLASSES: dict[str, type[AbstractBaseline]] = {"jci-pc": JCIPC, "ut-igsp": UTIGSP, "dcdi-g": DCDIG}
+CLASSES: dict[str, type[AbstractBaseline]] = {
+    "jci-pc": JCIPC,
+    "ut-igsp": UTIGSP,
+    "dcdi-g": DCDIG,
+    "gies": GIES,
+    "gnies": GnIES,
+}
 _WEIGHTS: dict[str, Callable[[], AbstractWeights]] = {
     "posterior": PosteriorWeights,
     "average-likelihood": AverageLikelihoodWeights,
     "uniform": UniformWeights,
 }
-_SAMPLES = {"jci-pc": 20, "ut-igsp": 20, "dcdi-g": 5}
+_SAMPLES = {"jci-pc": 20, "ut-igsp": 20, "dcdi-g": 5, "gies": 20, "gnies": 20}
 _NOTHING = ("auto", "none")
 
 

@@ -8,7 +8,14 @@ from bacadi.errors import ConfigError
 from bacadi.settings.methods import BASELINES, SECTIONS_OF
 from bacadi.settings.rules import REFUSED, Rule
 from bacadi.settings.sections import ExactSettings, MCMCSettings, ModelSettings, SVGDSettings
-from bacadi.settings.sections_baselines import BootstrapSettings, DCDIGSettings, JCIPCSettings, UTIGSPSettings
+from bacadi.settings.sections_baselines import (
+    BootstrapSettings,
+    DCDIGSettings,
+    GIESSettings,
+    GnIESSettings,
+    JCIPCSettings,
+    UTIGSPSettings,
+)
 
 SECTIONS: dict[str, type] = {
     "model": ModelSettings,
@@ -19,6 +26,8 @@ SECTIONS: dict[str, type] = {
     "jci-pc": JCIPCSettings,
     "ut-igsp": UTIGSPSettings,
     "dcdi-g": DCDIGSettings,
+    "gies": GIESSettings,
+    "gnies": GnIESSettings,
 }
 KNOWLEDGE = "knowledge"
 """The section that speaks of names in the data: `bacadi.settings.knowledge` reads it once they are there."""
@@ -46,6 +55,8 @@ class Settings:
     jci_pc: JCIPCSettings = field(default_factory=JCIPCSettings)
     ut_igsp: UTIGSPSettings = field(default_factory=UTIGSPSettings)
     dcdi_g: DCDIGSettings = field(default_factory=DCDIGSettings)
+    gies: GIESSettings = field(default_factory=GIESSettings)
+    gnies: GnIESSettings = field(default_factory=GnIESSettings)
 
     @property
     def is_baseline(self) -> bool:

@@ -6,11 +6,15 @@ Defaults are read off the classes where these are quick to import.
 from dataclasses import dataclass
 
 from bacadi.baselines.dcdi_g import DCDIG
+from bacadi.baselines.gies import GIES
+from bacadi.baselines.gnies import GnIES
 from bacadi.baselines.jci_pc import JCIPC
 from bacadi.settings.rules import Choice, Flag, Number, Whole, setting
 
 _LEVEL = Number(above=0, below=1)
-_JCI, _DCDI = JCIPC(), DCDIG()
+_JCI, _DCDI, _GIES, _GNIES = JCIPC(), DCDIG(), GIES(), GnIES()
+# The methods whose samples run in processes of their own.
+IN_PROCESSES = ("jci-pc", "ut-igsp", "gies", "gnies")
 
 
 @dataclass(frozen=True)
@@ -20,7 +24,7 @@ class BootstrapSettings:
     samples: int | str = setting("auto", Whole(word="auto"))
     weights: str = setting("posterior", Choice(("posterior", "average-likelihood", "uniform")))
     max_retries: int = setting(10, Whole(least=0))
-    jobs: int | str = setting("auto", Whole(word="auto"), {"method": ("jci-pc", "ut-igsp")})
+    jobs: int | str = setting("auto", Whole(word="auto"), {"method": IN_PROCESSES})
 
 
 @dataclass(frozen=True)
@@ -65,3 +69,18 @@ class DCDIGSettings:
     fresh_targets: bool = setting(_DCDI.fresh_targets, Flag())
     window: int = setting(_DCDI.window, Whole())
     held_out: float = setting(_DCDI.held_out, _LEVEL)
+
+
+@dataclass(frozen=True)
+class GIESSettings:
+    """`[gies]`: what a parameter costs, in units of ½ log n."""
+
+    penalty: float = setting(_GIES.penalty, Number(above=0))
+
+
+@dataclass(frozen=True)
+class GnIESSettings:
+    """`[gnies]`: what a parameter costs and whether interventions change variances alone."""
+
+    penalty: float = setting(_GNIES.penalty, Number(above=0))
+    centered: bool = setting(_GNIES.centered, Flag())
