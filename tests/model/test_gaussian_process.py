@@ -232,16 +232,22 @@ def test_a_value_depends_on_its_request_alone(rows: int) -> None:
     assert other.log_evidences(*(part[:0] for part in arrays(requests))).shape == (0,)
 
 
-def test_hyperparameters_are_chosen_for_each_node() -> None:
-    """A column of little noise given its parent gets a small ratio, a column of noise alone the largest."""
+def test_hyperparameters_are_chosen_for_all_nodes_or_each() -> None:
+    """Columns of little and of much noise given their parent get small and large ratios; a root follows the most."""
     rng = np.random.default_rng(8)
-    cause, noise = rng.normal(size=(2, 120))
-    x = np.stack([cause, np.sin(2 * cause) + 0.05 * rng.normal(size=120), noise], axis=1)
-    data = ContextData(x, np.zeros(120, int), ("a", "b", "c"), (), "obs").standardized()
+    cause = rng.normal(size=(4, 120))
+    little = [np.sin(2 * cause[i]) + 0.05 * rng.normal(size=120) for i in (0, 1)]
+    x = np.stack([*cause, *little, np.sin(2 * cause[0]) + rng.normal(size=120)], axis=1)
+    data = ContextData(x, np.zeros(120, int), tuple("abcdefg"), (), "obs").standardized()
     kernels = [RBF(0.7, constant=1.0), RBF(3.0, constant=1.0)]
-    evidence = KernelEvidence.from_data(data, states_of(0, 3), kernels, InverseGamma())
-    assert evidence.groups[1].ratio <= 0.03 and evidence.groups[1].kernel == kernels[0]
-    assert evidence.groups[2].ratio == 1.0
+    one, each = (
+        KernelEvidence.from_data(data, states_of(0, 7), kernels, InverseGamma(), per_node=per_node).groups
+        for per_node in (False, True)
+    )
+    for group in (*one, each[4], each[5]):
+        assert group.ratio <= 0.03 and group.kernel == kernels[0]
+    assert each[6].ratio >= 0.3
+    assert set(each[:4]) == set(one)
 
 
 def values_of(drawn: dict[str, Drawn]) -> dict[str, np.ndarray]:

@@ -2,7 +2,7 @@
 
 Node j with parents P: x_:j = f(x_P) + noise, f ~ GP(0, s² k), noise N(0, s² ρ), over the rows its mechanism explains.
 With `FixedVariance` s = 1 and ρ is the variance of the noise; with `InverseGamma` s² is integrated out (a multivariate
-t) and ρ, with the kernel where several are offered, is chosen for each node before sampling. Hard effects take rows
+t) and ρ, with the kernel where several are offered, is chosen before sampling (`groups_gp`). Hard effects take rows
 away; soft ones give them a function of their own; a shift adds value² s² ρ 11' to their covariance; a scale effect
 multiplies ρ by its value.
 """
@@ -11,7 +11,6 @@ import os
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +22,7 @@ from bacadi.errors import ConfigError
 from bacadi.model.collapsed import AbstractEvidence, Drawn, EffectKind, States
 from bacadi.model.factors_gp import AbstractFactor, Approximation, Group, Recent, Rows, bytes_of_factor, factor_of
 from bacadi.model.functions_gp import draw_functions
+from bacadi.model.groups_gp import chosen_groups
 from bacadi.model.kernels_gp import AbstractKernel, FixedVariance, InverseGamma, Terms
 
 TABLE_BYTES, FACTOR_BYTES, VALUE_BYTES = 2**29, 2**28, 2**28
@@ -74,19 +74,20 @@ class KernelEvidence(AbstractEvidence):
         kernel: AbstractKernel | Sequence[AbstractKernel],
         noise: FixedVariance | InverseGamma,
         approximation: Approximation = Approximation(),  # noqa: B008
+        per_node: bool = False,
     ) -> "KernelEvidence":
-        """The evidence of `data`; of several kernels and ratios each node gets the pair under which it is likeliest."""
+        """The evidence of `data`; of several kernels and ratios the likeliest pair, for all nodes or for each."""
         order = np.argsort(data.context, kind="stable")
         rows = Rows(np.ascontiguousarray(data.x[order], float), np.concatenate([[0], np.cumsum(data.counts)]))
         kernels = (kernel,) if isinstance(kernel, AbstractKernel) else tuple(kernel)
         if len({(type(k), k.linear > 0) for k in kernels}) != 1:
             raise ConfigError("Nodes choose among kernels of one kind; give kernels that differ in numbers alone.")
-        options = [Group(k, ratio) for k in kernels for ratio in noise.ratios]
-        chosen = np.zeros(data.n_variables, int)
-        if len(options) > 1:
-            alone = (cls(rows, states, noise, [group] * data.n_variables, approximation) for group in options)
-            chosen = np.argmax([_best_scores(evidence) for evidence in alone], axis=0)
-        return cls(rows, states, noise, [options[i] for i in chosen], approximation)
+        alone = {
+            group: cls(rows, states, noise, [group] * data.n_variables, approximation)
+            for group in (Group(k, ratio) for k in kernels for ratio in noise.ratios)
+        }
+        groups = chosen_groups(alone, data, per_node) if len(alone) > 1 else [*alone] * data.n_variables
+        return cls(rows, states, noise, groups, approximation)
 
     def log_evidence(self, node: int, parents: Bool[np.ndarray, " d"], state: Int8[np.ndarray, " M"]) -> float:
         return float(self.log_evidences(np.array([node]), parents[None], state[None])[0])
@@ -195,29 +196,3 @@ def _keys(
     node = nodes.astype(np.int32)[:, None].view(np.uint8)
     packed = np.concatenate([node, parents.astype(np.uint8), states.astype(np.uint8)], axis=1)
     return [row.tobytes() for row in packed]
-
-
-def _best_scores(evidence: KernelEvidence) -> Float[np.ndarray, " d"]:
-    """Evidence of each node under its best small parent set: none, one, or two or three of its three best single ones.
-
-    A context counts as a hard target where that is likelier, so that rows a mechanism does not explain do not spoil it.
-    """
-    d = evidence.n_variables
-    hard = evidence.states.hard_log_evidence if EffectKind.HARD in evidence.states.kind else None
-
-    def score(table: Table) -> Float[np.ndarray, " d"]:
-        gains = table.log_p[1:] - table.log_p[0]
-        return table.log_p[0] + (0.0 if hard is None else np.maximum(gains + hard, 0).sum(axis=0))
-
-    few = np.concatenate([np.zeros((1, d), bool), np.eye(d, dtype=bool)])
-    scores = np.array([score(table) for table in evidence.tables(few, 0)])
-    best, single = scores[0], scores[1:]
-    np.fill_diagonal(single, -np.inf)
-    best = np.maximum(best, single.max(axis=0))
-    for node in range(d):
-        top = np.argsort(single[:, node])[::-1][: min(3, d - 1)]
-        sets = [subset for size in (2, 3) for subset in combinations(top.tolist(), size)]
-        masks = np.array([np.isin(np.arange(d), subset) for subset in sets], bool).reshape(-1, d)
-        for table in evidence.tables(masks, 0):
-            best[node] = max(best[node], score(table)[node])
-    return best

@@ -16,8 +16,8 @@ from bacadi.model.noise import AbstractNoise, FixedNoise, InferredNoise
 class GaussianProcess(AbstractMarginalMechanism):
     """x_j = f_j(parents) + ε_j with f_j ~ GP(0, s_j² k) and ε_j ~ N(0, s_j² ρ_j), over one of the `kernels`.
 
-    With `FixedNoise` s = 1 and ρ is its variance; with `InferredNoise` s² is integrated out and ρ chosen. Of several
-    kernels each variable gets the one under which it is likeliest, chosen before sampling.
+    With `FixedNoise` s = 1 and ρ is its variance; with `InferredNoise` s² is integrated out and ρ chosen before
+    sampling, with the kernel where there are several: one pair for all variables, or with `per_node` one for each.
 
     >>> GaussianProcess().kernels[0].lengthscale
     1.0
@@ -25,14 +25,18 @@ class GaussianProcess(AbstractMarginalMechanism):
 
     kernels: tuple[AbstractKernel, ...] = (RBF(constant=1.0),)
     noise: AbstractNoise = InferredNoise(1.0, 0.5)
+    per_node: bool = False
 
     def evidence(self, data: ContextData, states: States) -> AbstractEvidence:
         from bacadi.model.gaussian_process import KernelEvidence
 
+        noise: FixedVariance | InverseGamma
         if isinstance(self.noise, FixedNoise):
-            return KernelEvidence.from_data(data, states, self.kernels, FixedVariance(self.noise.std**2))
-        assert isinstance(self.noise, InferredNoise), "no other noise has a closed form"
-        return KernelEvidence.from_data(data, states, self.kernels, InverseGamma(self.noise.shape, self.noise.scale))
+            noise = FixedVariance(self.noise.std**2)
+        else:
+            assert isinstance(self.noise, InferredNoise), "no other noise has a closed form"
+            noise = InverseGamma(self.noise.shape, self.noise.scale)
+        return KernelEvidence.from_data(data, states, self.kernels, noise, per_node=self.per_node)
 
     def prepare(self, data: ContextData, dtype: jnp.dtype) -> PyTree:
         self._refuse()

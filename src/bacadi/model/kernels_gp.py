@@ -98,9 +98,10 @@ class AbstractKernel(ABC):
 class NetworkKernel(AbstractKernel):
     """Covariance of networks of one logistic hidden layer, all weights and biases N(0, w²), w = `weight_std`:
 
-    k(x, x') = w² + n_hidden w² [¼ + asin(c(x, x') / √((1 + c(x, x))(1 + c(x', x')))) / 2π],   c = λ w² (1 + x·x'),
+    k(x, x') = w² + n_hidden w² [¼ + asin(c(x, x') / √((1 + c(x, x))(1 + c(x', x')))) / 2π],   c = λ w² (1 + u² x·x'),
 
-    exact for units Φ(√λ ·) with λ = π/8; the covariance of logistic units is within 2 % of it.
+    exact for units Φ(√λ ·) with λ = π/8; the covariance of logistic units is within 2 % of it. u = `input_scale` is 1
+    for inputs in the units of the prior, smaller where the functions bend over longer distances.
 
     >>> float(NetworkKernel().gram(np.zeros((1, 1)))[0, 0].round(4))
     2.4775
@@ -110,13 +111,14 @@ class NetworkKernel(AbstractKernel):
     weight_std: float = 1.0
     constant: float = 0.0
     linear: float = 0.0
+    input_scale: float = 1.0
 
     def __post_init__(self) -> None:
-        self._require("n_hidden", "weight_std")
+        self._require("n_hidden", "weight_std", "input_scale")
 
     def prepared(self, x: Float[np.ndarray, "... n p"]) -> Float[np.ndarray, "... n q"]:
-        """Rows √slope (1, x) / √(1 + slope (1 + x·x)), slope = λ w², whose products are the argument of the arcsine."""
-        rows = np.concatenate([np.ones((*x.shape[:-1], 1)), x], axis=-1)
+        """√slope (1, ux) / √(1 + slope (1 + u² x·x)), slope = λ w², whose products are the argument of the arcsine."""
+        rows = np.concatenate([np.ones((*x.shape[:-1], 1)), self.input_scale * x], axis=-1)
         slope = LOGISTIC_AS_PROBIT * self.weight_std**2
         return rows / np.sqrt(1 / slope + np.square(rows).sum(axis=-1, keepdims=True))
 
@@ -130,11 +132,11 @@ class NetworkKernel(AbstractKernel):
 
     def own_diagonal(self, x: Float[np.ndarray, "n p"]) -> Float[np.ndarray, " n"]:
         variance = self.weight_std**2
-        inside = LOGISTIC_AS_PROBIT * variance * (1 + (x**2).sum(axis=1))
+        inside = LOGISTIC_AS_PROBIT * variance * (1 + self.input_scale**2 * (x**2).sum(axis=1))
         return variance * (1 + self.n_hidden * (0.25 + np.arcsin(inside / (1 + inside)) / (2 * math.pi)))
 
     def units(self, rng: np.random.Generator, n_variables: int, n_units: int) -> Units:
-        weight = self.weight_std * rng.normal(size=(n_units, n_variables))
+        weight = self.weight_std * self.input_scale * rng.normal(size=(n_units, n_variables))
         bias = self.weight_std * rng.normal(size=n_units)
         scale = np.full(n_units, math.sqrt(self.n_hidden / n_units))
         return Units(weight, bias, scale, np.full(n_units, -1), True, self.linear > 0)

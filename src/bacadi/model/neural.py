@@ -16,6 +16,10 @@ from bacadi.model.mechanism import AbstractMechanism, Named
 from bacadi.model.noise import AbstractNoise, FixedNoise, InferredNoise, gaussian_log_likelihood, log_normal
 from bacadi.model.rows import Rows
 
+# Where the noise is inferred, inputs come in units whose meaning differs from data to data (noise or signal); how far a
+# function takes to bend is chosen for the data.
+INPUT_SCALES = (0.1, 0.3, 1.0)
+
 
 class Layer(NamedTuple):
     """One layer of the d networks: `weight[i, j, h]` leads from input i to unit h of the network of variable j."""
@@ -68,8 +72,8 @@ class NeuralGaussian(AbstractMechanism):
         if isinstance(self.noise, FixedNoise):
             return KernelEvidence.from_data(data, states, kernel, FixedVariance(self.noise.std**2))
         assert isinstance(self.noise, InferredNoise), "no other noise has a closed form"
-        with_offset = replace(kernel, constant=1.0)
-        return KernelEvidence.from_data(data, states, with_offset, InverseGamma(self.noise.shape, self.noise.scale))
+        kernels = [replace(kernel, constant=1.0, input_scale=scale) for scale in INPUT_SCALES]
+        return KernelEvidence.from_data(data, states, kernels, InverseGamma(self.noise.shape, self.noise.scale))
 
     def log_prior(self, theta: NeuralTheta, graph: Float[Array, "d d"]) -> Float[Array, " d"]:
         mask = graph if self.mask_prior else 1 - jnp.eye(len(graph), dtype=graph.dtype)
