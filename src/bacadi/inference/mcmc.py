@@ -3,7 +3,13 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+from jaxtyping import Int
+
 from bacadi.errors import ConfigError
+
+# Draws come from the coldest level, where most moves are refused; it makes so many times the moves of the hottest.
+COLD_MOVES, COLD_LEVELS = 8.0, 1.5
 
 
 @dataclass(frozen=True)
@@ -24,9 +30,9 @@ class MoveWeights:
 class MCMC:
     """Parallel tempering; None stands for a choice by the number of variables d and the cost of a score.
 
-    A sweep is `moves_per_sweep` moves (5 d) at each of `n_levels` temperatures (4 + 2.7 √d), then exchanges. `n_sweeps`
-    (50 d, at least 1000) of each replica include the share `burn_in`, in which the spacing of the temperatures and,
-    without `max_temperature`, the hottest of them are adapted. With `time_budget` (seconds) the run ends by
+    A sweep is `moves_per_sweep` moves (4 d, and up to eight times as many at the coldest) at each of `n_levels`
+    temperatures (4 + 2.7 √d), then exchanges. `n_sweeps` (33 d, at least 660) of each replica include the share
+    `burn_in`, in which the spacing of the temperatures and, without `max_temperature`, the hottest of them are adapted. With `time_budget` (seconds) the run ends by
     then, whatever the number of sweeps, and burns in for the same share of the time. The numbers in brackets are those
     of linear models; `plan` has those of models whose scores take milliseconds.
 
@@ -58,9 +64,9 @@ class MCMC:
         """The numbers to run with. Scores that cost milliseconds leave no time for high temperatures, where few of
         them are asked for twice; a short ladder then explores around the structures that the start found."""
         ladder = (
-            Plan(600, 6, max(5 * d, 50), 8.0)
+            Plan(300, 6, max(5 * d, 50), 8.0)
             if costly
-            else Plan(max(50 * d, 1000), round(4 + 2.7 * d**0.5), max(5 * d, 50), None)
+            else Plan(max(33 * d, 660), round(4 + 2.7 * d**0.5), max(4 * d, 40), None)
         )
         given = {name: getattr(self, name) for name in Plan._fields if getattr(self, name) is not None}
         return ladder._replace(**given)
@@ -73,3 +79,12 @@ class Plan(NamedTuple):
     n_levels: int
     moves_per_sweep: int
     max_temperature: float | None
+
+    def level_moves(self) -> Int[np.ndarray, " L"]:
+        """The moves of a sweep at each level, the coldest first.
+
+        >>> Plan(1, 4, 10, None).level_moves().tolist()
+        [80, 45, 28, 19]
+        """
+        more = (COLD_MOVES - 1) * np.exp(-np.arange(self.n_levels) / COLD_LEVELS)
+        return (self.moves_per_sweep * (1 + more)).astype(np.int64)

@@ -66,7 +66,7 @@ def exchange(chains, counts, betas, parity):  # type: ignore[no-untyped-def]
 def advance(target, memory, request, chains, counts, betas, position, until, n_moves):  # type: ignore[no-untyped-def]
     """Go on from `position` = (sweep, level, move) until sweep `until`; False where a score was missing.
 
-    In a sweep every level makes `n_moves` moves, then neighbouring levels may exchange.
+    In a sweep level l makes `n_moves[l]` moves, then neighbouring levels may exchange.
     """
     target, memory, request = lend(target), lend(memory), lend(request)  # type: ignore[call-arg]
     chains, counts = lend(chains), lend(counts)  # type: ignore[call-arg]
@@ -74,7 +74,7 @@ def advance(target, memory, request, chains, counts, betas, position, until, n_m
     while position[0] < until:
         while position[1] < len(betas):
             c, beta = chains.at_level[position[1]], betas[position[1]]
-            while position[2] < n_moves:
+            while position[2] < n_moves[position[1]]:
                 saved[:] = chains.rng
                 kind, outcome = move(target, memory, request, chains, c, beta)
                 if outcome == MISSING:

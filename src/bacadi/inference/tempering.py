@@ -13,7 +13,7 @@ from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int8
+from jaxtyping import Float, Int, Int8
 
 from bacadi.data.context import ContextData
 from bacadi.errors import InferenceError
@@ -86,10 +86,11 @@ class Replica:
         self.position = np.zeros(3, np.int64)
         self.edge_sum, self.target_sum, self.n_seen = np.zeros((d, d)), np.zeros((m, d)), np.zeros(1)
 
-    def advance(self, until: int, n_moves: int) -> None:
-        """Go on until the sweep, fetching scores that compiled code does not have."""
+    def advance(self, until: int, n_moves: int | Int[np.ndarray, " L"]) -> None:
+        """Go on until the sweep, fetching scores that compiled code does not have; moves are those of each level."""
+        each = np.full(len(self.betas), n_moves, np.int64)
         rest = (self.target, self.memory, self.request, self.chains, self.counts, self.betas, self.position)
-        while not moves.advance(*rest, until, n_moves):
+        while not moves.advance(*rest, until, each):
             self._fetch()
             rest = (self.target, self.memory, *rest[2:])
 
@@ -198,7 +199,7 @@ class _Run:
 
     def __init__(self, collapsed: Collapsed, data: ContextData, method: MCMC, seed: int) -> None:
         plan = method.plan(data.n_variables, collapsed.evidence.costly)
-        self.method, self.total, self.n_moves = method, plan.n_sweeps, plan.moves_per_sweep
+        self.method, self.total, self.n_moves = method, plan.n_sweeps, plan.level_moves()
         self.adapt_range = plan.max_temperature is None
         self.burn_in = max(int(self.total * method.burn_in), 1)
         target = compiled_target(collapsed, data, method.weights)
