@@ -32,9 +32,10 @@ class MCMC:
 
     A sweep is `moves_per_sweep` moves (4 d, and up to eight times as many at the coldest) at each of `n_levels`
     temperatures (4 + 2.7 √d), then exchanges. `n_sweeps` (33 d, at least 660) of each replica include the share
-    `burn_in`, in which the spacing of the temperatures and, without `max_temperature`, the hottest of them are adapted. With `time_budget` (seconds) the run ends by
-    then, whatever the number of sweeps, and burns in for the same share of the time. The numbers in brackets are those
-    of linear models; `plan` has those of models whose scores take milliseconds.
+    `burn_in`, in which the spacing of the temperatures and, without `max_temperature`, the hottest of them are adapted.
+    With `time_budget` (seconds) the run ends by then, whatever the number of sweeps, and burns in for the same share of
+    the time. The numbers in brackets are those of linear models; `plan` has those of models whose scores take
+    milliseconds.
 
     >>> MCMC(n_draws=200).n_replicas
     2
