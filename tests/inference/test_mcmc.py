@@ -9,14 +9,15 @@ import pytest
 from scipy.stats import norm
 
 from bacadi.data.context import ContextData
-from bacadi.inference import tempering
+from bacadi.inference import replica, tempering
 from bacadi.inference.checkpoint import Checkpoint
 from bacadi.inference.collapsed_fit import Collapse
 from bacadi.inference.diagnostics import diagnose
 from bacadi.inference.exact import enumerate_posterior
 from bacadi.inference.fit import fit
 from bacadi.inference.mcmc import MCMC
-from bacadi.inference.tempering import Draws, Progress, Replica
+from bacadi.inference.replica import Replica
+from bacadi.inference.tempering import Draws, Progress
 from bacadi.model.bge import BGe
 from bacadi.model.collapsed import Collapsed
 from bacadi.model.effect import (
@@ -180,12 +181,12 @@ def test_threads_change_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_memory_that_has_to_grow_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    roomy, make = tempering.sample(*table_problem(2), QUICK, 3), tempering.empty_memory
+    roomy, make = tempering.sample(*table_problem(2), QUICK, 3), replica.empty_memory
 
     def tiny(*arguments: object, **options: object) -> object:
         return make(*arguments, **options)._replace(keys=np.zeros(2, np.uint64), values=np.zeros(2))
 
-    monkeypatch.setattr(tempering, "empty_memory", tiny)
+    monkeypatch.setattr(replica, "empty_memory", tiny)
     assert same(roomy, tempering.sample(*table_problem(2), QUICK, 3))
 
 

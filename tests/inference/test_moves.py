@@ -12,12 +12,12 @@ from scipy.stats import chi2
 
 from bacadi.data.context import ContextData
 from bacadi.graph import is_acyclic
-from bacadi.inference import chains, tempering
+from bacadi.inference import chains
 from bacadi.inference.chains import Chains, Counts
 from bacadi.inference.exact import ExactDraws, enumerate_posterior
 from bacadi.inference.mcmc import MoveWeights
-from bacadi.inference.start import Structure
-from bacadi.inference.tempering import Replica, compiled_target
+from bacadi.inference.replica import Replica, compiled_target
+from bacadi.inference.start import Structure, initial
 from bacadi.model.collapsed import Collapsed, StructurePrior
 from bacadi.model.effect import EffectMixture, HardGaussian, ShiftGaussian
 from bacadi.model.knowledge import Knowledge
@@ -196,7 +196,7 @@ def test_what_chains_carry_along_is_what_recomputation_gives(name: str) -> None:
     """After every sweep of two moves, at all temperatures, with out-degrees, counts and constraints."""
     collapsed, data = bookkeeping_problem(name)
     target, rng = compiled_target(collapsed, data, MoveWeights()), np.random.default_rng(9)
-    replica = Replica(collapsed, target, tempering.initial(rng, collapsed, data, 4), rng)
+    replica = Replica(collapsed, target, initial(rng, collapsed, data, 4), rng)
     replica.betas = np.geomspace(1, 0.05, 4)
     check_bookkeeping(replica, collapsed)
     for sweep in range(1, 121):
@@ -259,7 +259,7 @@ def test_no_chain_ever_breaks_a_constraint(seed: int, kinds: frozenset[str]) -> 
     data = few_rows(5, 3, 3)
     collapsed = Model(LINEAR, TWO_KINDS).collapse(data, known)
     target, rng = compiled_target(collapsed, data, MoveWeights()), np.random.default_rng(10)
-    replica = Replica(collapsed, target, tempering.initial(rng, collapsed, data, 6), rng)
+    replica = Replica(collapsed, target, initial(rng, collapsed, data, 6), rng)
     replica.betas = np.geomspace(1, 0.01, 6)
     for sweep in range(13):
         replica.advance(sweep, 8)

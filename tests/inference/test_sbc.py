@@ -13,8 +13,8 @@ from bacadi.inference import tempering
 from bacadi.inference.diagnostics import effective_sample_size
 from bacadi.inference.exact import ExactPosterior, enumerate_posterior
 from bacadi.inference.mcmc import MCMC, MoveWeights
+from bacadi.inference.replica import Replica, compiled_target
 from bacadi.inference.start import Structure
-from bacadi.inference.tempering import Replica, compiled_target
 from bacadi.metrics.calibration import (
     Forecasts,
     edge_forecasts,
