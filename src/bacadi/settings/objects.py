@@ -89,6 +89,7 @@ def _svgd(chosen: SVGDSettings) -> SVGD:
         reading=_reading(chosen),
         weighting=Tempered(chosen.weight_share) if chosen.weights == "tempered" else _WEIGHTS[chosen.weights],
         collapsed=chosen.collapsed,
+        target_sweeps=chosen.target_sweeps,
         double=chosen.double,
     )
 

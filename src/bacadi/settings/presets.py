@@ -25,6 +25,7 @@ _NONLINEAR: dict[str, Any] = {
     "bandwidth_gamma": 0.4975,
     "bandwidth_theta": 60.5,
     "bandwidth_theta_int": 60.5,
+    "target_sweeps": 0,
 }
 _OWN_UNITS: dict[str, Any] = {
     "units": "own",

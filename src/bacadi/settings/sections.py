@@ -104,6 +104,7 @@ class SVGDSettings:
     weights: str = setting("tempered", Choice(("posterior", "tempered", "uniform")))
     weight_share: float = setting(0.5, Number(above=0), {"weights": ("tempered",)})
     collapsed: bool = setting(True, Flag())
+    target_sweeps: int = setting(3, Whole(least=0), {"collapsed": (True,)})
     reading: str = setting("finite", Choice(("limit", "finite", "chains")))
     reading_draws: int = setting(16, Whole(), _FINITE)
     reading_candidates: int = setting(128, Whole(), _FINITE)
