@@ -65,7 +65,7 @@ class MCMC:
         """The numbers to run with. Scores that cost milliseconds leave no time for high temperatures, where few of
         them are asked for twice; a short ladder then explores around the structures that the start found."""
         ladder = (
-            Plan(300, 6, max(5 * d, 50), 8.0)
+            Plan(350, 6, max(5 * d, 50), 4.0)
             if costly
             else Plan(max(33 * d, 660), round(4 + 2.7 * d**0.5), max(4 * d, 40), None)
         )

@@ -37,7 +37,8 @@ class NeuralGaussian(AbstractMechanism):
     """x_j ~ N(FFN_j(G_:j ∘ x), σ_j²), all weights and biases N(0, prior_std²).
 
     `hidden` are the widths of the hidden layers; the paper has one of 5 sigmoid units. First-layer weights of
-    absent edges carry no density, as in the paper, unless `mask_prior` is off.
+    absent edges carry no density, as in the paper, unless `mask_prior` is off. Integrated out, a variable without
+    parents has mean 0, as in the paper's recipe, or with `intercept` a mean of its own; SVGD leaves it to the biases.
     """
 
     hidden: tuple[int, ...] = (5,)
@@ -45,6 +46,7 @@ class NeuralGaussian(AbstractMechanism):
     noise: AbstractNoise = FixedNoise(0.1**0.5)
     prior_std: float = 1.0
     mask_prior: bool = True
+    intercept: bool = False
 
     def init(self, key: Key[Array, ""], n_variables: int, dtype: jnp.dtype) -> NeuralTheta:
         """Glorot normal weights, zero biases."""
@@ -68,11 +70,11 @@ class NeuralGaussian(AbstractMechanism):
                 "Only networks of one hidden layer of sigmoid units have a closed-form covariance; "
                 "use those, a GaussianProcess, or method svgd."
             )
-        kernel = NetworkKernel(self.hidden[0], self.prior_std)
+        kernel = NetworkKernel(self.hidden[0], self.prior_std, constant=1.0 if self.intercept else 0.0)
         if isinstance(self.noise, FixedNoise):
             return KernelEvidence.from_data(data, states, kernel, FixedVariance(self.noise.std**2))
         assert isinstance(self.noise, InferredNoise), "no other noise has a closed form"
-        kernels = [replace(kernel, constant=1.0, input_scale=scale) for scale in INPUT_SCALES]
+        kernels = [replace(kernel, input_scale=scale) for scale in INPUT_SCALES]
         return KernelEvidence.from_data(data, states, kernels, InverseGamma(self.noise.shape, self.noise.scale))
 
     def log_prior(self, theta: NeuralTheta, graph: Float[Array, "d d"]) -> Float[Array, " d"]:

@@ -22,8 +22,6 @@ _ACTIVATIONS = {
     "softplus": jax.nn.softplus,
 }
 _SMOOTH_KERNELS = {"rbf": RBF, "additive": AdditiveRBF}
-# The intercept of a mechanism, as variance in units of the noise: with noise inferred a column need not have mean 0.
-_INTERCEPT = 1.0
 
 
 def build_model(chosen: ModelSettings) -> Model:
@@ -60,7 +58,7 @@ def _mechanism(chosen: ModelSettings) -> AnyMechanism:
             mask_prior=chosen.mask_prior,
         )
     if chosen.kernel != "network":
-        kernel, constant = _SMOOTH_KERNELS[chosen.kernel], _INTERCEPT if isinstance(noise, InferredNoise) else 0.0
+        kernel, constant = _SMOOTH_KERNELS[chosen.kernel], 1.0 if chosen.intercept else 0.0
         return GaussianProcess(tuple(kernel(scale, constant=constant) for scale in chosen.lengthscales), noise)
     return NeuralGaussian(
         hidden=chosen.hidden,
@@ -68,6 +66,7 @@ def _mechanism(chosen: ModelSettings) -> AnyMechanism:
         noise=noise,
         prior_std=chosen.weight_std,
         mask_prior=chosen.mask_prior,
+        intercept=chosen.intercept,
     )
 
 

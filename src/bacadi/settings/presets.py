@@ -41,7 +41,12 @@ _DEFAULT_LINEAR: dict[str, Any] = _OWN_UNITS | {
     "intercept": True,
     "intercept_std": 10.0,
 }
-_DEFAULT_NONLINEAR: dict[str, Any] = _OWN_UNITS | {"noise_std": "inferred", "noise_shape": 1.0, "noise_scale": 0.5}
+_DEFAULT_NONLINEAR: dict[str, Any] = _OWN_UNITS | {
+    "noise_std": "inferred",
+    "noise_shape": 1.0,
+    "noise_scale": 0.5,
+    "intercept": True,
+}
 _AUTHORS_MODEL: dict[str, Any] = {"pseudo_prior": False}
 _AUTHORS: dict[str, Any] = {
     "estimator": "blockwise",

@@ -130,6 +130,6 @@ class Numbers:
         return f"a list of {self.shares} numbers above 0 that add up to 1"
 
 
-def setting(default: Any, rule: Rule, only: Mapping[str, tuple[str, ...]] | None = None) -> Any:
+def setting(default: Any, rule: Rule, only: Mapping[str, tuple[Any, ...]] | None = None) -> Any:
     """A field of a section. `only` names another key of the section and the values for which this one is of use."""
     return field(default=default, metadata={"rule": rule, "only": only or {}})

@@ -43,7 +43,7 @@ class ModelSettings:
     noise_scale: float = setting(0.2, Number(above=0), _NOISY | {"noise_std": ("inferred",)})
     weight_std: float = setting(1.0, Number(above=0), _PARAMETRIC)
     mask_prior: bool = setting(True, Flag(), _PARAMETRIC | _SVGD)
-    intercept: bool = setting(False, Flag(), _LINEAR)
+    intercept: bool = setting(False, Flag(), _NOISY)
     intercept_std: float = setting(10.0, Number(above=0), _LINEAR)
     kernel: str = setting("network", Choice(("network", "rbf", "additive")), _NONLINEAR)
     hidden: tuple[int, ...] = setting((5,), Widths(), _NETWORK)
