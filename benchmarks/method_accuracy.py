@@ -129,8 +129,8 @@ def main() -> None:
             rows.append(row)
             forecasts.append(forecast)
             print(shown(f"seed {seed}", row), flush=True)
-    medians = np.nanmedian(np.array(rows), axis=0).tolist()
-    medians[-1] = float(np.nanmean([row[-1] for row in rows]))
+    columns = [[value for value in column if not np.isnan(value)] or [np.nan] for column in zip(*rows, strict=True)]
+    medians = [float(np.median(column)) for column in columns[:-1]] + [float(np.mean(columns[-1]))]
     print(shown("median", medians))
     if found := PUBLISHED.get((chosen.study, chosen.method)):
         print(shown("published", [*found[:-1], np.nan, np.nan, found[-1], np.nan, np.nan]))
