@@ -61,7 +61,7 @@ FAST = [
     ("network", "hard"),
 ]
 SHORT = MCMC(n_draws=4000, n_sweeps=3400, n_levels=3, moves_per_sweep=12)
-LONG = MCMC(n_draws=240_000, n_sweeps=200_000, n_levels=3, moves_per_sweep=20)
+LONG = MCMC(n_draws=240_000, n_sweeps=200_000, n_levels=3, moves_per_sweep=6)
 QUICK = MCMC(n_draws=60, n_sweeps=150, n_levels=3, moves_per_sweep=8)
 
 Problem = tuple[Collapsed, ContextData]
