@@ -251,3 +251,13 @@ def test_doubts_are_warnings_and_no_failure(run: Run, plain: list[str]) -> None:
     assert posterior.attrs["converged"] is False and len(posterior.attrs["warnings"]) == result.stderr.count("\n")
     last = json.loads((Path(plain[-1]) / "log.jsonl").read_text().splitlines()[-1])
     assert last["warnings"] == posterior.attrs["warnings"]
+
+
+@pytest.mark.parametrize("choices", [SHORT, (*SHORT, "--model", "nonlinear"), METHODS["exact"] + ("--method", "exact")])
+def test_rows_of_one_context_alone(choices: tuple[object, ...], run: Run, plain: list[str]) -> None:
+    table = Path(plain[1])
+    header, *lines = table.read_text().splitlines(keepends=True)
+    table.write_text(header + "".join(line for line in lines if line.endswith("obs\n")))
+    fitted(run, *plain, *choices)
+    posterior = bacadi.load(Path(plain[-1]) / "posterior.nc")
+    assert posterior.edge_probabilities().shape == (3, 3) and posterior.target_probabilities().shape == (0, 3)

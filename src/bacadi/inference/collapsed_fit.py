@@ -42,8 +42,9 @@ class Collapse:
     ) -> dict[str, Parameter]:
         """Parameters of mechanisms and effects from their posterior given each draw, in the units of the data, and the
         constants they refer to; functions (`output_weight` and the like) stay in the units of the priors."""
-        shape, d, m = graphs.shape[:2], graphs.shape[-1], states.shape[-2]
-        flat = graphs.reshape(-1, d, d), np.ascontiguousarray(states.reshape(-1, m, d))
+        shape, n = graphs.shape[:2], graphs.shape[0] * graphs.shape[1]
+        # The number of draws is spelt out: without contexts the states are empty and say nothing of it.
+        flat = graphs.reshape(n, *graphs.shape[2:]), np.ascontiguousarray(states.reshape(n, *states.shape[2:]))
         drawn = self.collapsed.evidence.draw_parameters(rng, *flat)
         drawn |= self.model.effect.draw_parameters(rng, self.data, len(flat[0]))
         if len(self.collapsed.evidence.states.names) > 2:
