@@ -8,10 +8,10 @@ from jaxtyping import Float, Int8
 
 from bacadi.baselines.base import Estimate
 from bacadi.baselines.fitted import Fitted
+from bacadi.baselines.gaussian import log_normal
 from bacadi.data.context import ContextData, Scaling
 from bacadi.posterior.draws import Parameter
 
-LOG_2PI = 1.8378770664093453
 LEAK = 0.25
 # The paper scores DCDI-G with the noise of its own model, σ² = .1; the noise of the training is free.
 SCORING_STD = 0.1**0.5
@@ -70,7 +70,7 @@ class NetworkEstimate(Estimate):
 
     def log_density(self, x: Float[np.ndarray, "n d"], noise_std: float = SCORING_STD) -> Float[np.ndarray, "n d"]:
         """log N(x_j; NN_j(G_:j ∘ x), noise_std²), entry by entry: the mechanisms without any intervention."""
-        return _log_normal(x, self.networks.mean(self.graph, x), noise_std)
+        return log_normal(x, self.networks.mean(self.graph, x), noise_std)
 
     def fitted(self, data: ContextData, dag: Int8[np.ndarray, "d d"]) -> Fitted:
         """The networks as they are, whatever rows are given: their noise at σ² = .1 and that of effects not below it.
@@ -81,7 +81,7 @@ class NetworkEstimate(Estimate):
         for k, targets in enumerate(self.targets != 0):
             rows = data.context == k + 1
             x = data.x[rows]
-            effect = _log_normal(x, self.effects.mean_in(k, self.graph, x), std[k])
+            effect = log_normal(x, self.effects.mean_in(k, self.graph, x), std[k])
             log_p[rows] = np.where(targets, effect, log_p[rows])
         return Fitted(self._parameters(std), float(log_p.sum()), self._n_parameters())
 
@@ -107,9 +107,3 @@ class NetworkEstimate(Estimate):
         of_network = self.networks.first_bias.shape[1] * (self.graph.sum(axis=0) + 2) + 1
         of_effect = of_network if isinstance(self.effects.mean, Layers) else np.ones_like(of_network)
         return int(of_network.sum() + (self.targets * (of_effect + 1)).sum())
-
-
-def _log_normal(
-    x: Float[np.ndarray, "n d"], mean: Float[np.ndarray, "n d"], std: Float[np.ndarray, " d"] | float
-) -> Float[np.ndarray, "n d"]:
-    return np.asarray(-0.5 * (LOG_2PI + ((x - mean) / std) ** 2) - np.log(std))

@@ -57,11 +57,11 @@ def fit_gaussian(data: ContextData, graph: Int8[np.ndarray, "d d"], targets: Int
         node = _learned(x, j, parents, free)
         weight[parents, j], intercept[j], noise_std[j] = node
         mean = x[free][:, parents] @ node.weight + node.intercept
-        log_likelihood += _log_normal(x[free, j], mean, node.noise_std)
+        log_likelihood += float(log_normal(x[free, j], mean, node.noise_std).sum())
         for k in np.flatnonzero(targets[:, j]):
             rows = x[data.context == k + 1, j]
             effect_mean[k, j], effect_std[k, j] = rows.mean(), max(rows.std(), node.noise_std)
-            log_likelihood += _log_normal(rows, effect_mean[k, j], effect_std[k, j])
+            log_likelihood += float(log_normal(rows, effect_mean[k, j], effect_std[k, j]).sum())
     return GaussianFit(weight, intercept, noise_std, effect_mean, effect_std, log_likelihood)
 
 
@@ -85,5 +85,8 @@ def _learned(
     return fit_node(rows[:, parents], rows[:, j], float(np.sqrt(MIN_VARIANCE_SHARE * (x[:, j].var() or 1.0))))
 
 
-def _log_normal(x: Float[np.ndarray, " n"], mean: Float[np.ndarray, "..."] | float, std: float) -> float:
-    return float(np.sum(-0.5 * (LOG_2PI + ((x - mean) / std) ** 2) - np.log(std)))
+def log_normal(
+    x: Float[np.ndarray, "..."], mean: Float[np.ndarray, "..."] | float, std: Float[np.ndarray, "..."] | float
+) -> Float[np.ndarray, "..."]:
+    """log N(x; mean, std²), entry by entry."""
+    return np.asarray(-0.5 * (LOG_2PI + ((x - mean) / std) ** 2) - np.log(std))

@@ -4,21 +4,22 @@ One indicator a context, 1 in its rows. By JCI's assumptions indicators cause va
 are no edges among them, so an edge out of an indicator is a predicted target. The skeleton search is causal-learn's.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Int8, Shaped
 
 from bacadi.baselines.base import AbstractBaseline, Estimate, check_inputs
 from bacadi.baselines.jci_tests import Columns, PartialCorrelationTest, not_constant, singular_columns
+from bacadi.baselines.plugins import package
 from bacadi.data.context import ContextData
 from bacadi.errors import ConfigError, DataError
 from bacadi.graph import consistent_extension, i_cpdag, meek_closure
 
 Separators = dict[tuple[int, int], set[int]]
+_SKELETON = "causallearn.utils.PCUtils.SkeletonDiscovery"
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ class JCIPC(AbstractBaseline):
         """Which columns are joined, and all that separated a pair that is not."""
         d = columns.n_variables
         test = PartialCorrelationTest(columns, self.max_tests)
-        found = _skeleton_search()(
+        found = package(_SKELETON, "JCI-PC", "causal-learn").skeleton_discovery(
             columns.x, self.alpha, test, stable=True, show_progress=False, max_k=self.max_conditioning
         )
         joined = found.G.graph != 0
@@ -152,13 +153,3 @@ def _with_colliders(
             if y not in separators[a, b] and edges[a, y] and edges[b, y]:
                 edges[y, a] = edges[y, b] = False
     return edges.astype(np.int8)
-
-
-def _skeleton_search() -> Callable[..., Any]:
-    try:
-        from causallearn.utils.PCUtils.SkeletonDiscovery import skeleton_discovery  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise ConfigError(
-            "JCI-PC needs the package causal-learn, which is not installed; run pip install 'bacadi[baselines]'."
-        ) from error
-    return skeleton_discovery

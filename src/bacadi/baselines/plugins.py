@@ -13,13 +13,13 @@ from bacadi.data.words import listed
 from bacadi.errors import ConfigError, InferenceError
 
 
-def package(name: str, method: str) -> Any:
-    """The package of a method, imported when it is first used, or how to get it."""
+def package(module: str, method: str, name: str | None = None) -> Any:
+    """A module of another package, imported when it is first used, or how to get it; `name` where pip has another."""
     try:
-        return import_module(name)
+        return import_module(module)
     except ImportError as error:
         raise ConfigError(
-            f"{method} needs the package {name}, which is not installed; run pip install 'bacadi[baselines]'."
+            f"{method} needs the package {name or module}, which is not installed; run pip install 'bacadi[baselines]'."
         ) from error
 
 

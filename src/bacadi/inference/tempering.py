@@ -180,15 +180,12 @@ class _Run:
         if n == 0:
             raise InferenceError("The run was too short to record a draw; give it more sweeps or time.")
         kept = [_evenly(recorder.draws, n) for recorder in self.recorders]
-        rates = [
-            replica.counts.swaps[:-1, 1] / np.maximum(replica.counts.swaps[:-1, 0], 1) for replica in self.replicas
-        ]
         moved = [replica.counts.moves[0] for replica in self.replicas]
         return Draws(
             np.stack([[draw[0] for draw in draws] for draws in kept]),
             np.stack([[draw[1] for draw in draws] for draws in kept]),
             np.array([[draw[2] for draw in draws] for draws in kept]),
-            np.stack(rates),
+            np.stack([replica.swap_rates() for replica in self.replicas]),
             np.stack([count[:, 1] / np.maximum(count[:, 0], 1) for count in moved]),
         )
 

@@ -82,11 +82,12 @@ class KernelEvidence(AbstractEvidence):
         kernels = (kernel,) if isinstance(kernel, AbstractKernel) else tuple(kernel)
         if len({(type(k), k.linear > 0) for k in kernels}) != 1:
             raise ConfigError("Nodes choose among kernels of one kind; give kernels that differ in numbers alone.")
-        alone = {
-            group: cls(rows, states, noise, [group] * data.n_variables, approximation)
-            for group in (Group(k, ratio) for k in kernels for ratio in noise.ratios)
-        }
-        groups = chosen_groups(alone, data, per_node) if len(alone) > 1 else [*alone] * data.n_variables
+        groups = [Group(k, ratio) for k in kernels for ratio in noise.ratios]
+        if len(groups) > 1:
+            alone = {g: cls(rows, states, noise, [g] * data.n_variables, approximation) for g in groups}
+            groups = chosen_groups(alone, data, per_node)
+        else:
+            groups *= data.n_variables
         return cls(rows, states, noise, groups, approximation)
 
     def log_evidence(self, node: int, parents: Bool[np.ndarray, " d"], state: Int8[np.ndarray, " M"]) -> float:
