@@ -1,6 +1,7 @@
 """Parallel tempering against enumeration, run by run the same, and independent of units, threads and interruptions."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -61,6 +62,7 @@ FAST = [
     ("network", "hard"),
 ]
 SHORT = MCMC(n_draws=4000, n_sweeps=3400, n_levels=3, moves_per_sweep=12)
+TEN_TIMES = replace(SHORT, n_draws=40_000, n_sweeps=34_000)
 LONG = MCMC(n_draws=240_000, n_sweeps=200_000, n_levels=3, moves_per_sweep=6)
 QUICK = MCMC(n_draws=60, n_sweeps=150, n_levels=3, moves_per_sweep=8)
 
@@ -108,18 +110,26 @@ def deviations(problem: Problem, method: MCMC, seed: int) -> tuple[np.ndarray, n
     return error, np.abs(mean - p)
 
 
-def check_all(problems: Iterable[Problem]) -> None:
+def check_all(problems: Sequence[Problem]) -> None:
     """All marginals together within the Bonferroni bound of a false-alarm rate of 1e-3, nearly all within 3 errors.
 
     Of independent marginals .27 % lie beyond 3; those of one problem depend on each other, so 2 % are allowed.
+
+    That rate rests on the effective sample size, which a short run overestimates for a rare state visited in bursts.
+    A problem beyond the bound is therefore sampled again, ten times as long: a bias of the sampler stays and is then
+    three times as many errors, a burst averages out.
     """
-    errors = np.concatenate([deviations(problem, SHORT, seed)[0] for seed, problem in enumerate(problems)])
-    assert errors.max() < norm.isf(1e-3 / (2 * len(errors)))
-    assert np.mean(errors > 3) <= 0.02
+    errors = [deviations(problem, SHORT, seed)[0] for seed, problem in enumerate(problems)]
+    bound = norm.isf(1e-3 / (2 * sum(map(len, errors))))
+    for seed, problem in enumerate(problems):
+        if errors[seed].max() >= bound:
+            errors[seed] = deviations(problem, TEN_TIMES, 1000 + seed)[0]
+            assert errors[seed].max() < bound
+    assert np.mean(np.concatenate(errors) > 3) <= 0.02
 
 
 def test_scores_from_outside_agree_with_enumeration() -> None:
-    check_all(table_problem(seed) for seed in range(4))
+    check_all([table_problem(seed) for seed in range(4)])
 
 
 @pytest.mark.parametrize(("mechanism", "effect"), FAST)
@@ -129,13 +139,13 @@ def test_marginals_agree_with_enumeration(mechanism: str, effect: str) -> None:
 
 @pytest.mark.slow
 def test_scores_from_outside_agree_with_enumeration_on_twenty_problems() -> None:
-    check_all(table_problem(seed) for seed in range(20))
+    check_all([table_problem(seed) for seed in range(20)])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("mechanism", "effect"), COMBINATIONS)
 def test_marginals_agree_with_enumeration_on_twenty_problems(mechanism: str, effect: str) -> None:
-    check_all(model_problem(mechanism, effect, 200 + seed) for seed in range(20))
+    check_all([model_problem(mechanism, effect, 200 + seed) for seed in range(20)])
 
 
 @pytest.mark.slow

@@ -38,7 +38,7 @@ def predictive_nll(
     0.4
     """
     weights, log_p = _with_weight(weights, log_p)
-    return -_mean_over_contexts(logsumexp(log_p, axis=0, b=weights[:, None]), context)
+    return -_mean_over_contexts(logsumexp(log_p + np.log(weights)[:, None], axis=0), context)
 
 
 def effect_log_density(
