@@ -105,7 +105,7 @@ def test_edges_without_weight_have_no_gradient() -> None:
     """With θ = 0, and a prior of θ that does not depend on G, data say nothing of an edge: E_w[g] = p."""
     particle, data = tiny_problem(LINEAR, (4,))
     flat = particle._replace(theta=jax.tree.map(jnp.zeros_like, particle.theta))
-    constant = replace(LINEAR, mechanism=replace(LINEAR.mechanism, mask_prior=False))
+    constant = replace(LINEAR, mechanism=replace(LINEAR.mechanism, absent_ratio=1.0))
     _, gradient = eqx.filter_jit(GibbsEstimator(200, acyclic=False))(jax.random.key(0), flat, ALPHA, constant, data)
     np.testing.assert_allclose(gradient.z, 0, atol=1e-5)
 

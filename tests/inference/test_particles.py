@@ -88,17 +88,24 @@ def read(model: Model, svgd: SVGD, data: ContextData = DATA, known: np.ndarray |
     return to_posterior(problem, Finished(state, trace), data, {})
 
 
+@pytest.mark.parametrize("model", [MODELS["linear"], Model(mechanism=NeuralGaussian())], ids=["linear", "network"])
 @pytest.mark.parametrize("reading", [LimitReading(), FiniteReading(3, 8)], ids=["limit", "finite"])
-def test_weights_are_those_of_the_collapsed_posterior(reading: LimitReading | FiniteReading) -> None:
-    model = MODELS["linear"]
+def test_weights_are_those_of_the_collapsed_posterior(reading: LimitReading | FiniteReading, model: Model) -> None:
     posterior = read(model, SVGD(reading=reading, weighting=weights.posterior))
-    collapsed = model.collapse(DATA)
+    collapsed = model.explicit().collapse(DATA)
     assert posterior.attrs["collapsed_weights"] and posterior.log_weight.shape in {(1, 6), (6, 3)}
     pairs = zip(posterior.graph.reshape(-1, 3, 3), posterior.intervention_target.reshape(-1, 2, 3), strict=True)
     truth = np.array([collapsed.log_posterior(g, i) if is_acyclic(g) else -np.inf for g, i in pairs])
     np.testing.assert_allclose(posterior.log_weight.ravel(), weights.posterior(truth), atol=1e-6)
     again = read(model, SVGD(reading=reading, weighting=weights.posterior))
     np.testing.assert_array_equal(again.intervention_target, posterior.intervention_target)
+
+
+def test_networks_without_parents_are_weighed_with_the_mean_their_biases_give_them() -> None:
+    model, data = Model(mechanism=NeuralGaussian()), replace(DATA, x=DATA.x + 2)
+    empty, none = np.zeros((3, 3), np.int8), np.zeros((2, 3), np.int8)
+    log_p = [each.collapse(data).log_posterior(empty, none) for each in (model, model.explicit())]
+    assert log_p[0] < log_p[1] - 100  # ten rows of three variables, two units off at a noise of σ² = .1
 
 
 def test_targets_of_particles_stay_on_request() -> None:

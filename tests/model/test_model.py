@@ -1,5 +1,6 @@
 """log Ψ and the joint: Eq. (10) written out, sufficient statistics, and relabelling of variables and contexts."""
 
+from functools import partial
 from itertools import pairwise
 
 import equinox as eqx
@@ -15,7 +16,7 @@ from bacadi.model.bge import BGe
 from bacadi.model.effect import HardGaussian, SoftGaussian
 from bacadi.model.latent import Particle, Structures
 from bacadi.model.linear import LinearGaussian
-from bacadi.model.mechanism import AbstractMechanism
+from bacadi.model.mechanism import AbstractMechanism, weights_log_prior
 from bacadi.model.model import Model
 from bacadi.model.neural import NeuralGaussian
 from bacadi.model.noise import FixedNoise, InferredNoise
@@ -32,7 +33,7 @@ DATA = small_data((7, 6, 2), D)
 MODELS = {
     "linear": Model(),
     "linear, everything inferred": Model(
-        mechanism=LinearGaussian(noise=InferredNoise(), intercept_prior_std=1.0, mask_prior=False),
+        mechanism=LinearGaussian(noise=InferredNoise(), intercept_prior_std=1.0, absent_ratio=1.0),
         effect=HardGaussian(noise=InferredNoise(), pseudo_prior=True),
         graph_prior=ScaleFree(),
     ),
@@ -67,6 +68,16 @@ def test_log_psi_of_the_linear_model_by_hand() -> None:
     structures = Structures(jnp.asarray(GRAPH, jnp.float32)[:, None], jnp.asarray(TARGETS, jnp.float32)[:, None])
     found = eqx.filter_jit(model.log_psi)(particle.theta, particle.theta_int, structures, prepared)
     np.testing.assert_allclose(found[0], expected, rtol=2e-5)
+
+
+def test_weights_without_an_edge_have_the_pseudo_prior_or_no_density() -> None:
+    """Binary graphs by scipy densities; the diagonal has none. A proper density integrates to 1 for every graph."""
+    weight = np.random.default_rng(0).normal(size=(D, D, 3))
+    edge = stats.norm.logpdf(weight, scale=2.0).sum(axis=2) * GRAPH
+    absent = stats.norm.logpdf(weight, scale=0.5 * 2.0).sum(axis=2) * (1 - np.eye(D) - GRAPH)
+    prior = partial(weights_log_prior, jnp.asarray(weight), jnp.asarray(GRAPH), 2.0)
+    np.testing.assert_allclose(prior(None), edge.sum(axis=0), rtol=2e-5)
+    np.testing.assert_allclose(prior(0.5), (edge + absent).sum(axis=0), rtol=2e-5)
 
 
 @pytest.mark.parametrize("intercept", [None, 1.0], ids=["no intercept", "intercept"])

@@ -21,14 +21,14 @@ BUILT_IN = {
     "linear, intercept": LinearGaussian(intercept_prior_std=2.0),
     "linear, noise inferred": LinearGaussian(noise=InferredNoise()),
     "linear, intercept, noise inferred, prior not masked": LinearGaussian(
-        noise=InferredNoise(), intercept_prior_std=1.0, mask_prior=False
+        noise=InferredNoise(), intercept_prior_std=1.0, absent_ratio=1.0
     ),
-    "linear, prior not masked": LinearGaussian(mask_prior=False),
+    "linear, prior not masked": LinearGaussian(absent_ratio=1.0),
     "neural": NeuralGaussian(),
     "neural, two layers": NeuralGaussian(hidden=(3, 2)),
     "neural, no hidden layer": NeuralGaussian(hidden=()),
     "neural, tanh, noise inferred, prior not masked": NeuralGaussian(
-        hidden=(4,), activation=jnp.tanh, noise=InferredNoise(), mask_prior=False
+        hidden=(4,), activation=jnp.tanh, noise=InferredNoise(), absent_ratio=1.0
     ),
 }
 

@@ -115,7 +115,7 @@ def _collapsed(problem: Problem, data: ContextData) -> Collapsed | None:
         np.asarray(problem.data.known_targets, float)
     )
     try:
-        return problem.model.collapse(data, known)
+        return problem.model.explicit().collapse(data, known)
     except ConfigError:
         return None
 

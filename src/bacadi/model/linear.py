@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, Key
 
 from bacadi.data.context import ContextData
 from bacadi.model.collapsed import AbstractEvidence, States
-from bacadi.model.mechanism import AbstractMechanism, Named
+from bacadi.model.mechanism import AbstractMechanism, Named, weights_log_prior
 from bacadi.model.noise import AbstractNoise, FixedNoise, InferredNoise, gaussian_log_likelihood, log_normal
 from bacadi.model.rows import Rows, gram_rows
 
@@ -49,8 +49,7 @@ class LinearGaussian(AbstractMechanism):
 
     Beside an inferred noise both prior standard deviations are in units of σ_j (see `InferredNoise`).
 
-    The paper gives a weight without an edge no density (`mask_prior`); without the mask it keeps its prior,
-    which makes the joint density proper and leaves p(G, I | D) the same.
+    `absent_ratio` is the pseudo-prior of a weight without an edge (`weights_log_prior`).
 
     >>> LinearGaussian().noise.std ** 2
     0.1
@@ -59,7 +58,7 @@ class LinearGaussian(AbstractMechanism):
     noise: AbstractNoise = FixedNoise(0.1**0.5)
     weight_prior_std: float = 1.0
     intercept_prior_std: float | None = None
-    mask_prior: bool = True
+    absent_ratio: float | None = None
     init_std: float = 0.3
 
     def init(self, key: Key[Array, ""], n_variables: int, dtype: jnp.dtype) -> LinearTheta:
@@ -69,9 +68,8 @@ class LinearGaussian(AbstractMechanism):
 
     def log_prior(self, theta: LinearTheta, graph: Float[Array, "d d"]) -> Float[Array, " d"]:
         unit = self.noise.prior_unit(theta.log_noise_std)
-        density = log_normal(theta.weight, 0.0, self.weight_prior_std * unit)
-        mask = graph if self.mask_prior else 1 - jnp.eye(len(graph), dtype=graph.dtype)
-        log_p = jnp.sum(mask * density, axis=0) + self.noise.log_prior(theta.log_noise_std)
+        log_p = weights_log_prior(theta.weight[..., None], graph, self.weight_prior_std * unit, self.absent_ratio)
+        log_p = log_p + self.noise.log_prior(theta.log_noise_std)
         if theta.intercept is None or self.intercept_prior_std is None:
             return log_p
         return log_p + log_normal(theta.intercept, 0.0, self.intercept_prior_std * unit)

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 from bacadi.data.context import ContextData
 from bacadi.errors import ConfigError
 from bacadi.model.collapsed import AbstractEvidence, States
+from bacadi.model.noise import log_normal
 from bacadi.model.rows import Rows, raw_rows
 
 
@@ -21,6 +22,26 @@ class Named(NamedTuple):
 
     values: Float[Array, "..."]
     dims: tuple[str, ...]
+
+
+def weights_log_prior(
+    weight: Float[Array, "d d h"],
+    graph: Float[Array, "d d"],
+    std: Float[Array, "#d"] | Float[Array, ""] | float,
+    absent_ratio: float | None,
+) -> Float[Array, " d"]:
+    """log density of the weights `weight[i, j, h]` of the edges i → j, summed over i and h: N(0, std²) for an edge.
+
+    Without the edge a weight follows the pseudo-prior N(0, (absent_ratio std)²). Whatever the ratio, the joint density
+    is proper and p(G, I | D) the same; it decides how well gradients find edges (docs/developer/svgd.md). None gives
+    absent weights no density at all, as in the authors' code: then an edge pays for the density of its weights.
+    """
+    std = jnp.broadcast_to(jnp.asarray(std, weight.dtype), graph.shape)[..., None]
+    density = graph[..., None] * log_normal(weight, 0.0, std)
+    if absent_ratio is not None:
+        absent = 1 - jnp.eye(len(graph), dtype=graph.dtype) - graph
+        density = density + absent[..., None] * log_normal(weight, 0.0, absent_ratio * std)
+    return jnp.sum(density, axis=(0, 2))
 
 
 class AbstractMechanism(eqx.Module):
@@ -70,6 +91,10 @@ class AbstractMechanism(eqx.Module):
         if type(self).log_evidence is AbstractMechanism.log_evidence:
             self.log_evidence(0, np.empty(0, int), data.x[:0])
         return RowsEvidence(self.log_evidence, data, states)
+
+    def explicit(self) -> "AbstractMechanism":
+        """The mechanism whose evidence is that of the Θ a particle has, where `evidence` knows more than Θ says."""
+        return self
 
     def named(self, theta: PyTree) -> dict[str, Named]:
         """Θ under the names it has in the output."""

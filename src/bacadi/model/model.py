@@ -1,5 +1,7 @@
 """The generative model of Eq. (4): p(Z) p(G|Z) p(Θ|G) Π_k p(Γ_k) p(I_k|Γ_k) p(Θ_I|I_k) p(D_k|G,Θ,I_k,Θ_I)."""
 
+from dataclasses import replace
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -92,6 +94,12 @@ class Model(eqx.Module):
     def has_parameters(self) -> bool:
         """Whether Θ is explicit, so that p(D | G, Θ, I) is a product over rows."""
         return isinstance(self.mechanism, AbstractMechanism)
+
+    def explicit(self) -> "Model":
+        """The model of the Θ that particles have, for weights that integrate it out (`AbstractMechanism.explicit`)."""
+        if not isinstance(self.mechanism, AbstractMechanism):
+            return self
+        return replace(self, mechanism=self.mechanism.explicit())
 
     def collapse(
         self, data: ContextData, knowledge: Knowledge | None = None, max_parents: int | None = None

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Key
 from bacadi.data.context import ContextData
 from bacadi.errors import ConfigError
 from bacadi.model.collapsed import AbstractEvidence, States
-from bacadi.model.mechanism import AbstractMechanism, Named
+from bacadi.model.mechanism import AbstractMechanism, Named, weights_log_prior
 from bacadi.model.noise import AbstractNoise, FixedNoise, InferredNoise, gaussian_log_likelihood, log_normal
 from bacadi.model.rows import Rows
 
@@ -36,16 +36,16 @@ class NeuralTheta(NamedTuple):
 class NeuralGaussian(AbstractMechanism):
     """x_j ~ N(FFN_j(G_:j ∘ x), σ_j²), all weights and biases N(0, prior_std²).
 
-    `hidden` are the widths of the hidden layers; the paper has one of 5 sigmoid units. First-layer weights of
-    absent edges carry no density, as in the paper, unless `mask_prior` is off. Integrated out, a variable without
-    parents has mean 0, as in the paper's recipe, or with `intercept` a mean of its own; SVGD leaves it to the biases.
+    `hidden` are the widths of the hidden layers; the paper has one of 5 sigmoid units. `absent_ratio` is the
+    pseudo-prior of first-layer weights without an edge (`weights_log_prior`). Integrated out, a variable without
+    parents has mean 0, as in the paper's recipe, or with `intercept` one of its own, as the biases of Θ give it.
     """
 
     hidden: tuple[int, ...] = (5,)
     activation: Callable[[Array], Array] = eqx.field(static=True, default=jax.nn.sigmoid)
     noise: AbstractNoise = FixedNoise(0.1**0.5)
     prior_std: float = 1.0
-    mask_prior: bool = True
+    absent_ratio: float | None = 0.7
     intercept: bool = False
 
     def init(self, key: Key[Array, ""], n_variables: int, dtype: jnp.dtype) -> NeuralTheta:
@@ -78,9 +78,8 @@ class NeuralGaussian(AbstractMechanism):
         return KernelEvidence.from_data(data, states, kernels, InverseGamma(self.noise.shape, self.noise.scale))
 
     def log_prior(self, theta: NeuralTheta, graph: Float[Array, "d d"]) -> Float[Array, " d"]:
-        mask = graph if self.mask_prior else 1 - jnp.eye(len(graph), dtype=graph.dtype)
         first, *rest = theta.layers
-        log_p = jnp.einsum("ij,ijh->j", mask, log_normal(first.weight, 0.0, self.prior_std))
+        log_p = weights_log_prior(first.weight, graph, self.prior_std, self.absent_ratio)
         log_p = log_p + sum(jnp.sum(log_normal(layer.weight, 0.0, self.prior_std), axis=(0, 2)) for layer in rest)
         log_p = log_p + sum(jnp.sum(log_normal(layer.bias, 0.0, self.prior_std), axis=1) for layer in theta.layers)
         return log_p + self.noise.log_prior(theta.log_noise_std)
@@ -108,6 +107,9 @@ class NeuralGaussian(AbstractMechanism):
         squares = jax.lax.optimization_barrier((rows.x[:, None, :] - value) ** 2).reshape(n, s * d)
         squares = (rows.one_hot @ squares).reshape(-1, s, d)
         return gaussian_log_likelihood(rows.count[:, None, None], squares, self.noise.log_std(theta.log_noise_std))
+
+    def explicit(self) -> "NeuralGaussian":
+        return replace(self, intercept=True)
 
     def named(self, theta: NeuralTheta) -> dict[str, Named]:
         named = {}

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
 
 import optax
 
@@ -17,7 +16,7 @@ from bacadi.inference.svgd import SVGD, Ramp, Tempered, rmsprop
 from bacadi.model.acyclicity import AbstractExpectedAcyclicity, AcyclicityOfProbs, SampledAcyclicity
 from bacadi.model.model import Model
 from bacadi.posterior import weights
-from bacadi.settings.objects_model import build_model
+from bacadi.settings.objects_model import build_model, present
 from bacadi.settings.schema import Settings
 from bacadi.settings.sections import ExactSettings, MCMCSettings, SVGDSettings
 
@@ -53,23 +52,19 @@ def _mcmc(chosen: MCMCSettings) -> MCMC:
     return MCMC(
         n_draws=chosen.draws,
         n_replicas=chosen.replicas,
-        n_sweeps=_present(chosen.sweeps),
+        n_sweeps=present(chosen.sweeps),
         burn_in=chosen.burn_in,
-        n_levels=_present(chosen.levels),
-        max_temperature=_present(chosen.max_temperature),
-        moves_per_sweep=_present(chosen.moves_per_sweep),
-        max_parents=_present(chosen.max_parents),
-        time_budget=_present(chosen.time_budget),
+        n_levels=present(chosen.levels),
+        max_temperature=present(chosen.max_temperature),
+        moves_per_sweep=present(chosen.moves_per_sweep),
+        max_parents=present(chosen.max_parents),
+        time_budget=present(chosen.time_budget),
         weights=MoveWeights(**moves),
     )
 
 
 def _exact(chosen: ExactSettings) -> Exact:
     return Exact(n_draws=chosen.draws, max_pairs=chosen.max_pairs)
-
-
-def _present(value: Any) -> Any:
-    return None if isinstance(value, str) else value
 
 
 def _svgd(chosen: SVGDSettings) -> SVGD:
@@ -85,7 +80,7 @@ def _svgd(chosen: SVGDSettings) -> SVGD:
         beta=Ramp(chosen.beta),
         expected_acyclicity=expected,
         optimizer=_OPTIMIZERS[chosen.optimizer](chosen.learning_rate),
-        latent_dim=_present(chosen.latent_dim),
+        latent_dim=present(chosen.latent_dim),
         reading=_reading(chosen),
         weighting=Tempered(chosen.weight_share) if chosen.weights == "tempered" else _WEIGHTS[chosen.weights],
         collapsed=chosen.collapsed,
@@ -98,7 +93,7 @@ def _estimator(chosen: SVGDSettings) -> AbstractEstimator:
     if chosen.estimator == "marginal":
         return MarginalEstimator(chosen.samples)
     if chosen.estimator == "gibbs":
-        return GibbsEstimator(chosen.chains, chosen.sweeps, chosen.acyclic_chains, _present(chosen.cold_alpha))
+        return GibbsEstimator(chosen.chains, chosen.sweeps, chosen.acyclic_chains, present(chosen.cold_alpha))
     kind = RelaxedEstimator if chosen.estimator == "relaxed" else BlockwiseEstimator
     return kind(chosen.samples, chosen.temperature, chosen.by_column)
 
@@ -111,8 +106,8 @@ def _reading(chosen: SVGDSettings) -> AbstractReading:
 
 def _bandwidths(chosen: SVGDSettings) -> Bandwidths:
     return Bandwidths(
-        _present(chosen.bandwidth_z),
-        _present(chosen.bandwidth_gamma),
-        _present(chosen.bandwidth_theta),
-        _present(chosen.bandwidth_theta_int),
+        present(chosen.bandwidth_z),
+        present(chosen.bandwidth_gamma),
+        present(chosen.bandwidth_theta),
+        present(chosen.bandwidth_theta_int),
     )

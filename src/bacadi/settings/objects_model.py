@@ -1,5 +1,7 @@
 """From the section `[model]` to the model."""
 
+from typing import Any
+
 import jax
 
 from bacadi.model.bge import BGe
@@ -37,9 +39,14 @@ def build_model(chosen: ModelSettings) -> Model:
         target_prior=TargetPrior(
             sparsity=chosen.sparsity, gamma_std=chosen.gamma_std, change_of_variables=chosen.change_of_variables
         ),
-        latent_prior=LatentPrior(None if isinstance(chosen.z_std, str) else chosen.z_std),
+        latent_prior=LatentPrior(present(chosen.z_std)),
         own_units=chosen.units == "own",
     )
+
+
+def present(value: Any) -> Any:
+    """None for the words that stand for it."""
+    return None if isinstance(value, str) else value
 
 
 def _noise(std: float | str, shape: float, scale: float) -> AbstractNoise:
@@ -55,7 +62,7 @@ def _mechanism(chosen: ModelSettings) -> AnyMechanism:
             noise=noise,
             weight_prior_std=chosen.weight_std,
             intercept_prior_std=chosen.intercept_std if chosen.intercept else None,
-            mask_prior=chosen.mask_prior,
+            absent_ratio=present(chosen.absent_ratio),
         )
     if chosen.kernel != "network":
         kernel, constant = _SMOOTH_KERNELS[chosen.kernel], 1.0 if chosen.intercept else 0.0
@@ -65,7 +72,7 @@ def _mechanism(chosen: ModelSettings) -> AnyMechanism:
         activation=_ACTIVATIONS[chosen.activation],
         noise=noise,
         prior_std=chosen.weight_std,
-        mask_prior=chosen.mask_prior,
+        absent_ratio=present(chosen.absent_ratio),
         intercept=chosen.intercept,
     )
 

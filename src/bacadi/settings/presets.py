@@ -4,8 +4,8 @@
 intercept, effect means and effect noise inferred. With the linear mechanism it is `inference.fit.default_model`.
 
 `paper` is the text of the paper: fixed noise, α_t = .01 t, β_t = 2 t, 20 particles, 2000 steps, G and I relaxed
-together, four kernel terms. Where the text gives no value (step size, samples, the density of untargeted effects, how
-samples are averaged) it takes what measured best; docs/developer/svgd.md has the numbers. `authors` is what the
+together, four kernel terms. Where the text gives no value (step size, samples, the density of untargeted effects and of
+weights without an edge, how samples are averaged) it takes what measured best; docs/developer/svgd.md has the numbers. `authors` is what the
 authors' code does: each block relaxes only what it must, one kernel term for Θ and Θ_I together, E[h(G)] by
 Gumbel-softmax samples, density 1 for untargeted effects, particles read at α = ∞ and weighted by their posterior, 3000
 steps where Θ is explicit.
@@ -25,8 +25,8 @@ _NONLINEAR: dict[str, Any] = {
     "bandwidth_gamma": 0.4975,
     "bandwidth_theta": 60.5,
     "bandwidth_theta_int": 60.5,
-    "target_sweeps": 0,
 }
+_NETWORKS: dict[str, Any] = {"absent_ratio": 0.7}
 _OWN_UNITS: dict[str, Any] = {
     "units": "own",
     "effect_noise_std": "inferred",
@@ -42,6 +42,7 @@ _DEFAULT_LINEAR: dict[str, Any] = _OWN_UNITS | {
     "intercept_std": 10.0,
 }
 _DEFAULT_NONLINEAR: dict[str, Any] = _OWN_UNITS | {
+    **_NETWORKS,
     "noise_std": "inferred",
     "noise_shape": 1.0,
     "noise_scale": 0.5,
@@ -81,10 +82,10 @@ PRESETS: dict[tuple[str, str], dict[str, dict[str, Any]]] = {
     ("default", "nonlinear"): {"model": _DEFAULT_NONLINEAR, "svgd": _NONLINEAR},
     ("default", "bge"): {"model": _OWN_UNITS},
     ("paper", "linear"): {},
-    ("paper", "nonlinear"): {"svgd": _NONLINEAR},
+    ("paper", "nonlinear"): {"model": _NETWORKS, "svgd": _NONLINEAR},
     ("paper", "bge"): {},
     ("improved", "linear"): {"svgd": _IMPROVED},
-    ("improved", "nonlinear"): {"svgd": _IMPROVED},
+    ("improved", "nonlinear"): {"model": _NETWORKS, "svgd": _IMPROVED},
     ("improved", "bge"): {"svgd": _IMPROVED},
     ("authors", "linear"): {"model": _AUTHORS_MODEL, "svgd": _AUTHORS},
     ("authors", "nonlinear"): {"model": _AUTHORS_MODEL, "svgd": _AUTHORS | _NONLINEAR},

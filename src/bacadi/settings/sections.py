@@ -42,7 +42,7 @@ class ModelSettings:
     noise_shape: float = setting(2.0, Number(above=0), _NOISY | {"noise_std": ("inferred",)})
     noise_scale: float = setting(0.2, Number(above=0), _NOISY | {"noise_std": ("inferred",)})
     weight_std: float = setting(1.0, Number(above=0), _PARAMETRIC)
-    mask_prior: bool = setting(True, Flag(), _PARAMETRIC | _SVGD)
+    absent_ratio: float | str = setting("none", Number(above=0, word="none"), _PARAMETRIC | _SVGD)
     intercept: bool = setting(False, Flag(), _NOISY)
     intercept_std: float = setting(10.0, Number(above=0), _LINEAR)
     kernel: str = setting("network", Choice(("network", "rbf", "additive")), _NONLINEAR)
