@@ -4,11 +4,11 @@
 intercept, effect means and effect noise inferred. With the linear mechanism it is `inference.fit.default_model`.
 
 `paper` is the text of the paper: fixed noise, α_t = .01 t, β_t = 2 t, 20 particles, 2000 steps, G and I relaxed
-together, four kernel terms. Where the text gives no value (step size, samples, the density of untargeted effects and of
-weights without an edge, how samples are averaged) it takes what measured best; docs/developer/svgd.md has the numbers. `authors` is what the
-authors' code does: each block relaxes only what it must, one kernel term for Θ and Θ_I together, E[h(G)] by
-Gumbel-softmax samples, density 1 for untargeted effects, particles read at α = ∞ and weighted by their posterior, 3000
-steps where Θ is explicit.
+together, four kernel terms. Where the text gives no value (step size, samples, the density of untargeted effects and
+of weights without an edge, how samples are averaged) it takes what measured best; docs/developer/svgd.md has the
+numbers. `authors` is what the authors' code does: each block relaxes only what it must, one kernel term for Θ and Θ_I
+together, E[h(G)] by Gumbel-softmax samples, density 1 for untargeted effects and absent weights, particles read at
+α = ∞ and weighted by their posterior, 3000 steps where Θ is explicit.
 
 `improved` is SVGD with bounded gradients: persistent Gibbs chains over DAGs in place of relaxed samples, no penalty β,
 the likelihood annealed with α, half the steps. It has better marginals of edges and targets and a worse order
