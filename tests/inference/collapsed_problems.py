@@ -17,7 +17,7 @@ class TableEvidence(AbstractEvidence):
             names=tuple(["none", *(f"soft {s}" for s in range(1, n_states))]),
             kind=np.array([EffectKind.NONE, *[EffectKind.SOFT] * (n_states - 1)], np.int8),
             value=np.zeros(n_states),
-            log_share=np.array([0.0, *[-np.log(n_states - 1)] * (n_states - 1)]),
+            log_share=np.array([0.0, *[-np.log(max(n_states - 1, 1))] * (n_states - 1)]),
             hard_log_evidence=np.zeros((m, len(table))),
         )
 
