@@ -37,6 +37,7 @@ PAPER = {
     "nonlinear-er": SyntheticSpec(mechanism=Neural()),
     "nonlinear-sf": SyntheticSpec(graph=ScaleFree(), mechanism=Neural()),
     "linear-er-50": SyntheticSpec(50, n_observational=200, interventions=Interventions(rows_per_context=20)),
+    "linear-er-100": SyntheticSpec(100, n_observational=200, interventions=Interventions(rows_per_context=20)),
     "linear-sf-50": SyntheticSpec(
         50, ScaleFree(), n_observational=200, interventions=Interventions(rows_per_context=20)
     ),
