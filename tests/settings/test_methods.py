@@ -19,6 +19,7 @@ from bacadi.inference.svgd import SVGD
 from bacadi.model.effect import EffectMixture, ScaleGaussian, ShiftGaussian, SoftGaussian
 from bacadi.model.gaussian_process_mechanism import GaussianProcess
 from bacadi.model.model import Model
+from bacadi.model.neural import OWN_UNIT_SCALES
 from bacadi.settings import (
     BASELINES,
     METHODS,
@@ -178,6 +179,19 @@ def test_every_choice_of_a_baseline_can_be_built(tmp_path: Path) -> None:
     bootstrap = build_baseline(settings)
     assert (bootstrap.n_samples, bootstrap.max_retries, settings.bootstrap.jobs) == (3, 0, 2)
     assert (bootstrap.baseline.alpha, bootstrap.baseline.max_conditioning) == (0.1, 1)
+
+
+def test_scales_are_chosen_in_own_units_and_known_in_those_of_the_prior() -> None:
+    """Beside an inferred noise: inputs as they are and the ratio at the mean precision, or what the data prefer."""
+    x = np.random.default_rng(0).normal(size=(30, 2))
+    data = ContextData(x, np.repeat([0, 1], 15), ("a", "b"), ("k",), "obs")
+    groups = {}
+    for units in ("raw", "own"):
+        model = build_model(ModelSettings(mechanism="nonlinear", units=units, noise_std="inferred"))
+        assert model.mechanism.input_scales == (OWN_UNIT_SCALES if units == "own" else None)
+        groups[units] = model.collapse(data).evidence.groups[0]
+    assert (groups["raw"].kernel.input_scale, groups["raw"].ratio) == (1.0, 0.1)
+    assert groups["own"].kernel.input_scale in OWN_UNIT_SCALES
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "additive"])

@@ -16,9 +16,9 @@ from bacadi.model.mechanism import AbstractMechanism, Named, weights_log_prior
 from bacadi.model.noise import AbstractNoise, FixedNoise, InferredNoise, gaussian_log_likelihood, log_normal
 from bacadi.model.rows import Rows
 
-# Where the noise is inferred, inputs come in units whose meaning differs from data to data (noise or signal); how far a
-# function takes to bend is chosen for the data.
-INPUT_SCALES = (0.1, 0.3, 1.0)
+# In the own unit of each column, whose meaning differs from data to data (noise or signal), how far a function takes to
+# bend is chosen for the data; in the units of the prior it is 1.
+OWN_UNIT_SCALES = (0.1, 0.3, 1.0)
 
 
 class Layer(NamedTuple):
@@ -38,7 +38,9 @@ class NeuralGaussian(AbstractMechanism):
 
     `hidden` are the widths of the hidden layers; the paper has one of 5 sigmoid units. `absent_ratio` is the
     pseudo-prior of first-layer weights without an edge (`weights_log_prior`). Integrated out, a variable without
-    parents has mean 0, as in the paper's recipe, or with `intercept` one of its own, as the biases of Θ give it.
+    parents has mean 0, as in the paper's recipe, or with `intercept` one of its own, as the biases of Θ give it;
+    and where columns are in units the prior knows nothing of, `input_scales` are the factors of the inputs to choose
+    from beside an inferred noise.
     """
 
     hidden: tuple[int, ...] = (5,)
@@ -47,6 +49,7 @@ class NeuralGaussian(AbstractMechanism):
     prior_std: float = 1.0
     absent_ratio: float | None = 0.7
     intercept: bool = False
+    input_scales: tuple[float, ...] | None = None
 
     def init(self, key: Key[Array, ""], n_variables: int, dtype: jnp.dtype) -> NeuralTheta:
         """Glorot normal weights, zero biases."""
@@ -74,8 +77,11 @@ class NeuralGaussian(AbstractMechanism):
         if isinstance(self.noise, FixedNoise):
             return KernelEvidence.from_data(data, states, kernel, FixedVariance(self.noise.std**2))
         assert isinstance(self.noise, InferredNoise), "no other noise has a closed form"
-        kernels = [replace(kernel, input_scale=scale) for scale in INPUT_SCALES]
-        return KernelEvidence.from_data(data, states, kernels, InverseGamma(self.noise.shape, self.noise.scale))
+        shape, scale = self.noise.shape, self.noise.scale
+        if self.input_scales is None:  # at the mean precision of the noise prior, functions have the variance of theirs
+            return KernelEvidence.from_data(data, states, kernel, InverseGamma(shape, scale, (scale / shape,)))
+        kernels = [replace(kernel, input_scale=factor) for factor in self.input_scales]
+        return KernelEvidence.from_data(data, states, kernels, InverseGamma(shape, scale))
 
     def log_prior(self, theta: NeuralTheta, graph: Float[Array, "d d"]) -> Float[Array, " d"]:
         first, *rest = theta.layers

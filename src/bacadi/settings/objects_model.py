@@ -11,7 +11,7 @@ from bacadi.model.kernels_gp import RBF, AdditiveRBF
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.mechanism import AnyMechanism
 from bacadi.model.model import Model
-from bacadi.model.neural import NeuralGaussian
+from bacadi.model.neural import OWN_UNIT_SCALES, NeuralGaussian
 from bacadi.model.noise import AbstractNoise, FixedNoise, InferredNoise
 from bacadi.model.priors import AbstractGraphPrior, ErdosRenyi, LatentPrior, ScaleFree, TargetPrior, UniformGraph
 from bacadi.settings.sections import MIXED, ModelSettings
@@ -74,6 +74,7 @@ def _mechanism(chosen: ModelSettings) -> AnyMechanism:
         prior_std=chosen.weight_std,
         absent_ratio=present(chosen.absent_ratio),
         intercept=chosen.intercept,
+        input_scales=OWN_UNIT_SCALES if chosen.units == "own" else None,
     )
 
 
