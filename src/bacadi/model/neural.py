@@ -39,8 +39,8 @@ class NeuralGaussian(AbstractMechanism):
     `hidden` are the widths of the hidden layers; the paper has one of 5 sigmoid units. `absent_ratio` is the
     pseudo-prior of first-layer weights without an edge (`weights_log_prior`). Integrated out, a variable without
     parents has mean 0, as in the paper's recipe, or with `intercept` one of its own, as the biases of Θ give it;
-    and where columns are in units the prior knows nothing of, `input_scales` are the factors of the inputs to choose
-    from beside an inferred noise.
+    and beside an inferred noise `input_scales` are the factors of the inputs to choose from, None where the columns are
+    in the units of the prior.
     """
 
     hidden: tuple[int, ...] = (5,)
@@ -49,7 +49,7 @@ class NeuralGaussian(AbstractMechanism):
     prior_std: float = 1.0
     absent_ratio: float | None = 0.7
     intercept: bool = False
-    input_scales: tuple[float, ...] | None = None
+    input_scales: tuple[float, ...] | None = OWN_UNIT_SCALES
 
     def init(self, key: Key[Array, ""], n_variables: int, dtype: jnp.dtype) -> NeuralTheta:
         """Glorot normal weights, zero biases."""
