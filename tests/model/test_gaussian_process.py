@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import integrate
 from scipy.special import expit
-from scipy.stats import multivariate_normal, multivariate_t
+from scipy.stats import invgamma, multivariate_normal, multivariate_t
 from threadpoolctl import threadpool_limits
 
 from bacadi.data.context import ContextData
@@ -65,7 +65,7 @@ def dense(
         y = data.x[rows, node]
         if isinstance(noise, FixedVariance):
             return multivariate_normal.logpdf(y, np.zeros(len(y)), covariance)
-        shape = noise.b / noise.a * covariance
+        shape = noise.b / noise.ratios[0] / noise.a * covariance
         return multivariate_t.logpdf(y, np.zeros(len(y)), shape, df=2 * noise.a)
 
     gram = kernel.gram(data.x[:, parents])
@@ -206,7 +206,7 @@ def test_inferred_noise_is_an_integral_over_its_scale() -> None:
 
     def integrand(log_s2: float) -> float:
         s2 = math.exp(log_s2)
-        log_prior = noise.a * math.log(noise.b) - math.lgamma(noise.a) - noise.a * log_s2 - noise.b / s2
+        log_prior = invgamma.logpdf(0.3 * s2, noise.a, scale=noise.b) + log_s2 + math.log(0.3)
         return math.exp(multivariate_normal.logpdf(data.x[:, 1], np.zeros(13), s2 * covariance) + log_prior + 20)
 
     total = math.log(integrate.quad(integrand, -8, 8, epsabs=0, epsrel=1e-10, limit=200)[0]) - 20
@@ -277,7 +277,7 @@ def test_drawn_functions_follow_the_posterior(kernel: AbstractKernel, noise: Fix
     covariance = gram + ratio * (np.diag(np.where(data.context == 3, 4.0, 1.0)) + 9.0 * block)
     gain = np.linalg.solve(covariance[np.ix_(keep, keep)], gram[keep]).T
     quad = x[keep, 2] @ np.linalg.solve(covariance[np.ix_(keep, keep)], x[keep, 2])
-    s2 = 1.0 if isinstance(noise, FixedVariance) else (noise.b + quad / 2) / (noise.a + keep.sum() / 2 - 1)
+    s2 = 1.0 if isinstance(noise, FixedVariance) else (noise.b / ratio + quad / 2) / (noise.a + keep.sum() / 2 - 1)
     std = np.sqrt(s2 * np.diag(gram - gain @ gram[keep]))
 
     f = functions.values(graphs, x, 2)

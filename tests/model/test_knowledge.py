@@ -14,12 +14,27 @@ from bacadi.errors import ConfigError
 from bacadi.graph import all_dags
 from bacadi.model.collapsed import States, StructurePrior
 from bacadi.model.knowledge import Knowledge, Labels, structure_prior
-from bacadi.model.priors import AbstractGraphPrior, ErdosRenyi, ScaleFree, TargetPrior, UniformGraph
+from bacadi.model.priors import (
+    AbstractGraphPrior,
+    ErdosRenyi,
+    PreferentialAttachment,
+    ScaleFree,
+    TargetPrior,
+    UniformGraph,
+)
 
 D, M = 3, 2
 INF, NAN = np.inf, np.nan
 LABELS = Labels(("a", "b", "c"), ("ko", "drug"))
 GRAPHS = all_dags(D)
+GRAPH_PRIORS = [
+    ErdosRenyi(0.3),
+    ErdosRenyi(0.3, calibrated=False),
+    ScaleFree(0.3, exponent=2.5),
+    ScaleFree(calibrated=False),
+    PreferentialAttachment(0.3),
+    UniformGraph(),
+]
 MASKS = np.array(list(product([0, 1], repeat=D)))
 Step = Callable[[Knowledge], Knowledge]
 
@@ -133,7 +148,7 @@ def test_a_graph_is_impossible_exactly_where_it_breaks_a_constraint(
     assert [bool(np.isfinite(prior.log_prob_graph(graph))) for graph in GRAPHS] == expected
 
 
-@pytest.mark.parametrize("graph_prior", [ErdosRenyi(0.5), ErdosRenyi(), ScaleFree(2.5), UniformGraph()])
+@pytest.mark.parametrize("graph_prior", GRAPH_PRIORS)
 def test_without_knowledge_the_prior_of_graphs_is_the_model_s(graph_prior: AbstractGraphPrior) -> None:
     """Up to a constant, on all DAGs of three nodes; soft odds are added edge by edge."""
     theirs = np.array([float(graph_prior.log_prob(jnp.asarray(graph, "float32"))) for graph in GRAPHS])

@@ -10,9 +10,9 @@ import numpy as np
 def configuration(choice: Any) -> Any:
     """Nested dictionaries of class and field names, fit for JSON.
 
-    >>> from bacadi.model.priors import ErdosRenyi
-    >>> configuration(ErdosRenyi())
-    {'class': 'ErdosRenyi', 'edges_per_node': 2.0}
+    >>> from bacadi.model.priors import LatentPrior
+    >>> configuration(LatentPrior(0.5))
+    {'class': 'LatentPrior', 'z_std': 0.5}
     """
     if choice is None or isinstance(choice, bool | int | float | str):
         return choice

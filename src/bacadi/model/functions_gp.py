@@ -99,7 +99,7 @@ def _draw(rng: np.random.Generator, evidence: "KernelEvidence", request: Request
     root = np.linalg.cholesky(gram[:-1, :-1] + ratio * np.eye(len(used)))
     projected = solve_triangular(root, gram[:-1, -1], lower=True)
     quad = np.asarray((gram[-1, -1] - projected @ projected) / ratio)
-    s2 = evidence.noise.draw_scale(rng, Terms(np.asarray(float(len(rows))), np.zeros(()), quad), size)
+    s2 = evidence.noise.draw_scale(rng, Terms(np.asarray(float(len(rows))), np.zeros(()), quad), ratio, size)
     noise_std = np.sqrt(s2 * ratio)
     spread = noise_std * rng.normal(size=(len(used), size))
     weight = np.zeros((size, len(std)))

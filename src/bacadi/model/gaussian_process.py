@@ -2,9 +2,9 @@
 
 Node j with parents P: x_:j = f(x_P) + noise, f ~ GP(0, s² k), noise N(0, s² ρ), over the rows its mechanism explains.
 With `FixedVariance` s = 1 and ρ is the variance of the noise; with `InverseGamma` s² is integrated out (a multivariate
-t) and ρ, with the kernel where several are offered, is chosen before sampling (`groups_gp`). Hard effects take rows
-away; soft ones give them a function of their own; a shift adds value² s² ρ 11' to their covariance; a scale effect
-multiplies ρ by its value.
+t) under a prior of the noise s²ρ, and ρ, with the kernel where several are offered, is chosen before sampling
+(`groups_gp`). Hard effects take rows away; soft ones give them a function of their own; a shift adds value² s² ρ 11' to
+their covariance; a scale effect multiplies ρ by its value.
 """
 
 import os
@@ -158,7 +158,7 @@ class KernelEvidence(AbstractEvidence):
             value, row = self._effects(table, node, state)
             if row is None:
                 terms = self.factor(self._number[node], parents).altered(node, *self.noise_of(state))
-                value += float(self.noise.log_density(terms))
+                value += float(self.noise.log_density(terms, self.groups[node].ratio))
             else:
                 value += float(table.log_p[row, node])
             values.append(float(value))
@@ -169,12 +169,13 @@ class KernelEvidence(AbstractEvidence):
         table = self._tables.get(key)
         if table is None:
             factor = self.factor(number, parents)
-            soft = self._density(factor.alone()) if EffectKind.SOFT in self._kinds else np.empty((0, 0))
-            table = self._tables.put(key, Table(self._density(factor.singles()), soft))
+            ratio = self.groups[number].ratio
+            soft = self._density(factor.alone(), ratio) if EffectKind.SOFT in self._kinds else np.empty((0, 0))
+            table = self._tables.put(key, Table(self._density(factor.singles(), ratio), soft))
         return table
 
-    def _density(self, terms: Terms) -> Float[np.ndarray, "K d"]:
-        return self.noise.log_density(Terms(terms.n_rows[:, None], terms.log_det[:, None], terms.quad))
+    def _density(self, terms: Terms, ratio: float) -> Float[np.ndarray, "K d"]:
+        return self.noise.log_density(Terms(terms.n_rows[:, None], terms.log_det[:, None], terms.quad), ratio)
 
     def one_thread(self) -> AbstractContextManager[Any]:
         """BLAS on one thread: the parallelism is over parent sets, and results do not depend on the machine's load."""

@@ -259,19 +259,20 @@ class FixedVariance:
     def ratios(self) -> tuple[float, ...]:
         return (self.variance,)
 
-    def log_density(self, terms: Terms) -> Float[np.ndarray, "..."]:
+    def log_density(self, terms: Terms, ratio: float) -> Float[np.ndarray, "..."]:
         return np.asarray(-0.5 * (terms.n_rows * LOG_2PI + terms.log_det + terms.quad))
 
-    def draw_scale(self, rng: np.random.Generator, terms: Terms, size: int) -> Float[np.ndarray, " size"]:
+    def draw_scale(self, rng: np.random.Generator, terms: Terms, ratio: float, size: int) -> Float[np.ndarray, " size"]:
         """s² given the data, which is 1 here."""
         return np.ones(size)
 
 
 @dataclass(frozen=True)
 class InverseGamma:
-    """y ~ N(0, s² A) with s² ~ InvGamma(a, b) integrated out and ρ one of `ratios`, chosen for each node:
+    """y ~ N(0, s² A) with noise of variance s²ρ ~ InvGamma(a, b), ρ one of `ratios`, and s² integrated out.
 
-    log p = log Γ(a + n/2) - log Γ(a) + a log b - (a + n/2) log(b + ½ y'A⁻¹y) - ½ (n log 2π + log |A|).
+    s² is InvGamma(a, c) with c = b/ρ:
+    log p = log Γ(a + n/2) - log Γ(a) + a log c - (a + n/2) log(c + ½ y'A⁻¹y) - ½ (n log 2π + log |A|).
     """
 
     a: float = 1.0
@@ -282,11 +283,11 @@ class InverseGamma:
         if not (self.a > 0 and self.b > 0 and self.ratios and min(self.ratios) > 0):
             raise ConfigError(f"{self} makes no prior of the noise; give a, b and at least one ratio, all above 0.")
 
-    def log_density(self, terms: Terms) -> Float[np.ndarray, "..."]:
-        shape = self.a + 0.5 * terms.n_rows
-        log_p = gammaln(shape) - gammaln(self.a) + self.a * math.log(self.b) - shape * np.log(self.b + 0.5 * terms.quad)
+    def log_density(self, terms: Terms, ratio: float) -> Float[np.ndarray, "..."]:
+        shape, c = self.a + 0.5 * terms.n_rows, self.b / ratio
+        log_p = gammaln(shape) - gammaln(self.a) + self.a * math.log(c) - shape * np.log(c + 0.5 * terms.quad)
         return np.asarray(log_p - 0.5 * (terms.n_rows * LOG_2PI + terms.log_det))
 
-    def draw_scale(self, rng: np.random.Generator, terms: Terms, size: int) -> Float[np.ndarray, " size"]:
-        """s² given the data: InvGamma(a + n/2, b + ½ y'A⁻¹y)."""
-        return (self.b + 0.5 * terms.quad) / rng.gamma(self.a + 0.5 * terms.n_rows, size=size)
+    def draw_scale(self, rng: np.random.Generator, terms: Terms, ratio: float, size: int) -> Float[np.ndarray, " size"]:
+        """s² given the data: InvGamma(a + n/2, c + ½ y'A⁻¹y)."""
+        return (self.b / ratio + 0.5 * terms.quad) / rng.gamma(self.a + 0.5 * terms.n_rows, size=size)

@@ -13,7 +13,15 @@ from bacadi.model.mechanism import AnyMechanism
 from bacadi.model.model import Model
 from bacadi.model.neural import OWN_UNIT_SCALES, NeuralGaussian
 from bacadi.model.noise import AbstractNoise, FixedNoise, InferredNoise
-from bacadi.model.priors import AbstractGraphPrior, ErdosRenyi, LatentPrior, ScaleFree, TargetPrior, UniformGraph
+from bacadi.model.priors import (
+    AbstractGraphPrior,
+    ErdosRenyi,
+    LatentPrior,
+    PreferentialAttachment,
+    ScaleFree,
+    TargetPrior,
+    UniformGraph,
+)
 from bacadi.settings.sections import MIXED, ModelSettings
 
 _ACTIVATIONS = {
@@ -96,6 +104,9 @@ def _effect(chosen: ModelSettings, kind: str) -> AbstractEffect:
 
 
 def _graph_prior(chosen: ModelSettings) -> AbstractGraphPrior:
+    edges, calibrated = chosen.edges_per_node, chosen.calibrated
     if chosen.graph_prior == "er":
-        return ErdosRenyi(chosen.edges_per_node)
-    return ScaleFree(chosen.exponent) if chosen.graph_prior == "sf" else UniformGraph()
+        return ErdosRenyi(edges, calibrated)
+    if chosen.graph_prior == "attachment":
+        return PreferentialAttachment(edges)
+    return ScaleFree(edges, calibrated, chosen.exponent) if chosen.graph_prior == "sf" else UniformGraph()
