@@ -48,8 +48,7 @@ def one_task(seed: int, options: argparse.Namespace) -> dict:
     graph = {"er": ErdosRenyi, "sf": ScaleFree}[options.graph]()
     task = simulate(SyntheticSpec(graph=graph, mechanism=mechanism), seed)
     model, svgd = build(resolve(options.preset, options.config, {"--model": options.model}, method="svgd"))
-    prior = {"er": priors.ErdosRenyi, "sf": priors.ScaleFree}[options.graph]
-    model = replace(model, graph_prior=prior(calibrated=model.graph_prior.calibrated))
+    model = replace(model, graph_prior={"er": priors.ErdosRenyi, "sf": priors.ScaleFree}[options.graph]())
     problem = Problem(svgd, model, model.prepare(task.data), jax.random.key(seed))
     begin = time.process_time()
     finished = run(problem)

@@ -27,7 +27,6 @@ from bacadi.model.knowledge import Knowledge, Labels
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.model import Model
 from bacadi.model.noise import InferredNoise
-from bacadi.model.priors import ErdosRenyi
 from bacadi.posterior.posterior import Posterior
 
 
@@ -92,7 +91,6 @@ def default_model() -> Model:
     return Model(
         mechanism=LinearGaussian(noise=InferredNoise(1.0, 0.1), weight_prior_std=5.0, intercept_prior_std=10.0),
         effect=HardGaussian(noise=InferredNoise(1.0, 0.5)),
-        graph_prior=ErdosRenyi(),
         own_units=True,
     )
 

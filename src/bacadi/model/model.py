@@ -58,7 +58,7 @@ class Model(eqx.Module):
 
     mechanism: AnyMechanism = LinearGaussian()
     effect: AbstractEffect = HardGaussian()
-    graph_prior: AbstractGraphPrior = ErdosRenyi(calibrated=False)
+    graph_prior: AbstractGraphPrior = ErdosRenyi()
     target_prior: TargetPrior = TargetPrior()
     latent_prior: LatentPrior = LatentPrior()
     own_units: bool = False

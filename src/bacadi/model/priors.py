@@ -2,7 +2,8 @@
 
 import math
 from abc import abstractmethod
-from typing import NoReturn
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 import equinox as eqx
 import jax
@@ -40,73 +41,78 @@ class AbstractGraphPrior(eqx.Module):
         )
 
 
-class AbstractDegreePrior(AbstractGraphPrior):
-    """p(G) ∝ y^|G| Π_i law(out-degree of i), with y such that DAGs have `edges_per_node` d edges in expectation.
+class ErdosRenyi(AbstractGraphPrior):
+    """p(G) ∝ q^|G| (1 - q)^(C(d,2) - |G|): given a causal order, independent edges, `edges_per_node` d in expectation.
 
-    Not `calibrated`, y is what it would be without the demand of acyclicity, as in the formulas of the paper. DAGs of
-    many edges are more numerous than those of a fixed order: with 20 variables and 2 edges per node the paper's priors
-    expect 50 (Erdős-Rényi) and 76 edges (scale-free) and not the 40 it speaks of.
+    Over all DAGs more edges are expected (50 in place of 40 among 20 variables, `graph.counting`), as graphs of many
+    edges are more numerous than their orders; but data tell most of the order, and then q is the right probability.
+    q never exceeds ½: with so few variables that more edges are expected, an edge is as likely as none.
     """
 
     edges_per_node: float = 2.0
-    calibrated: bool = True
-
-    @abstractmethod
-    def log_law(self, degree: Float[Array | np.ndarray, "..."], d: int) -> Float[Array | np.ndarray, "..."]:
-        """log law(degree) among d variables, smooth in the degree."""
-
-    def plain_log_odds(self, d: int) -> float:
-        """log y where it is not calibrated."""
-        return 0.0
 
     def log_prob(self, graph: Float[Array, "d d"]) -> Float[Array, ""]:
-        d, degree = graph.shape[0], jnp.sum(graph, axis=1)
-        return jnp.sum(degree) * self.edge_log_odds(d) + jnp.sum(self.log_law(degree, d))
+        d = graph.shape[0]
+        pairs, q = d * (d - 1) / 2, self.edge_prob(d)
+        edges = jnp.sum(graph)
+        return edges * jnp.log(q) + (pairs - edges) * jnp.log1p(-q)
+
+    def edge_prob(self, d: int) -> float:
+        """q, the probability of an edge between two of d variables."""
+        return min(self.edges_per_node * d / max(d * (d - 1) / 2, 1.0), 0.5)
 
     def edge_log_odds(self, d: int) -> float:
-        if not self.calibrated:
-            return self.plain_log_odds(d)
-        return calibrated_log_odds(tuple(self.out_degree_log(d).tolist()), self.edges_per_node * d)
-
-    def out_degree_log(self, d: int) -> Float[np.ndarray, " {d}"]:
-        return np.asarray(self.log_law(np.arange(d, dtype=float), d))
-
-
-class ErdosRenyi(AbstractDegreePrior):
-    """p(G) ∝ q^|G| (1 - q)^(C(d,2) - |G|), y = q/(1 - q): edges that know nothing of each other but acyclicity.
-
-    With so few variables that more edges are asked for than half of the pairs, a pair is as likely joined as not.
-    """
-
-    def log_law(self, degree: Float[Array | np.ndarray, "..."], d: int) -> Float[Array | np.ndarray, "..."]:
-        return 0.0 * degree
-
-    def plain_log_odds(self, d: int) -> float:
-        q = min(self.edges_per_node * d / max(d * (d - 1) / 2, 1.0), 0.5)
+        q = self.edge_prob(d)
         return math.log(q) - math.log1p(-q)
 
+    def out_degree_log(self, d: int) -> Float[np.ndarray, " {d}"]:
+        return np.zeros(d)
 
-class ScaleFree(AbstractDegreePrior):
-    """The paper's prior of scale-free graphs: law(k) = (1 + k)^(-exponent)."""
+
+class ScaleFree(AbstractGraphPrior):
+    """The paper's prior of scale-free graphs, p(G) ∝ Π_i (1 + out-degree of i)^(-exponent).
+
+    Sets of many children are far more numerous than sets of few, and it does not make up for that: among 20
+    variables it expects 76 edges and hardly a hub. `PreferentialAttachment` has the degrees it means.
+    """
 
     exponent: float = 3.0
 
-    def log_law(self, degree: Float[Array | np.ndarray, "..."], d: int) -> Float[Array | np.ndarray, "..."]:
-        return -self.exponent * (jnp if isinstance(degree, Array) else np).log1p(degree)
+    def log_prob(self, graph: Float[Array, "d d"]) -> Float[Array, ""]:
+        return -self.exponent * jnp.sum(jnp.log1p(jnp.sum(graph, axis=1)))
+
+    def edge_log_odds(self, d: int) -> float:
+        return 0.0
+
+    def out_degree_log(self, d: int) -> Float[np.ndarray, " {d}"]:
+        return -self.exponent * np.log1p(np.arange(d))
 
 
-class PreferentialAttachment(AbstractDegreePrior):
-    """The out-degrees of scale-free graphs, each set of so many children as likely as any other.
+class PreferentialAttachment(AbstractGraphPrior):
+    """Scale-free graphs: p(G) ∝ y^|G| Π_i p(k_i) / C(d-1, k_i), where k_i is the number of children of i.
 
-    law(k) = p(k) / C(d-1, k), with the degrees of preferential attachment with m = `edges_per_node` parents for each
-    variable that joins, p(k) = 2m(m+1) / ((k+m)(k+m+1)(k+m+2)) (Dorogovtsev, Mendes and Samukhin 2000): k^-3 for hubs.
+    p(k) = 2m(m+1) / ((k+m)(k+m+1)(k+m+2)), k^-3 for hubs, are the degrees of preferential attachment with
+    m = `edges_per_node` parents for each variable that joins (Dorogovtsev, Mendes and Samukhin 2000); sets of as many
+    children are equally likely; y makes up for acyclicity, so that `edges_per_node` d edges are expected.
     """
 
-    def log_law(self, degree: Float[Array | np.ndarray, "..."], d: int) -> Float[Array | np.ndarray, "..."]:
-        xp, log_gamma = (jnp, jax.scipy.special.gammaln) if isinstance(degree, Array) else (np, gammaln)
+    edges_per_node: float = 2.0
+
+    def log_prob(self, graph: Float[Array, "d d"]) -> Float[Array, ""]:
+        d, degree = graph.shape[0], jnp.sum(graph, axis=1)
+        choices = gammaln(d) - jax.scipy.special.gammaln(degree + 1) - jax.scipy.special.gammaln(d - degree)
+        return jnp.sum(self._log_p(degree, jnp.log) - choices) + jnp.sum(degree) * self.edge_log_odds(d)
+
+    def edge_log_odds(self, d: int) -> float:
+        return calibrated_log_odds(tuple(self.out_degree_log(d).tolist()), self.edges_per_node * d)
+
+    def out_degree_log(self, d: int) -> Float[np.ndarray, " {d}"]:
+        degree = np.arange(d)
+        return self._log_p(degree, np.log) - (gammaln(d) - gammaln(degree + 1) - gammaln(d - degree))
+
+    def _log_p(self, degree: Any, log: Callable) -> Any:
         m = self.edges_per_node
-        log_p = math.log(2 * m * (m + 1)) - xp.log((degree + m) * (degree + m + 1) * (degree + m + 2))
-        return log_p - (log_gamma(float(d)) - log_gamma(degree + 1) - log_gamma(d - degree))
+        return math.log(2 * m * (m + 1)) - log((degree + m) * (degree + m + 1) * (degree + m + 2))
 
 
 class UniformGraph(AbstractGraphPrior):

@@ -104,9 +104,8 @@ def _effect(chosen: ModelSettings, kind: str) -> AbstractEffect:
 
 
 def _graph_prior(chosen: ModelSettings) -> AbstractGraphPrior:
-    edges, calibrated = chosen.edges_per_node, chosen.calibrated
     if chosen.graph_prior == "er":
-        return ErdosRenyi(edges, calibrated)
+        return ErdosRenyi(chosen.edges_per_node)
     if chosen.graph_prior == "attachment":
-        return PreferentialAttachment(edges)
-    return ScaleFree(edges, calibrated, chosen.exponent) if chosen.graph_prior == "sf" else UniformGraph()
+        return PreferentialAttachment(chosen.edges_per_node)
+    return ScaleFree(chosen.exponent) if chosen.graph_prior == "sf" else UniformGraph()

@@ -1,8 +1,7 @@
 """Presets as plain data: the settings of each preset for each mechanism, where they differ from the defaults.
 
 `default` is for a user who knows nothing of the scale of the data: priors in the own unit of each column, noise,
-intercept, effect means and effect noise inferred, `edges_per_node` edges expected. With the linear mechanism it is
-`inference.fit.default_model`.
+intercept, effect means and effect noise inferred. With the linear mechanism it is `inference.fit.default_model`.
 
 `paper` is the text of the paper: fixed noise, α_t = .01 t, β_t = 2 t, 20 particles, 2000 steps, G and I relaxed
 together, four kernel terms. Where the text gives no value (step size, samples, the density of untargeted effects and
@@ -30,7 +29,6 @@ _NONLINEAR: dict[str, Any] = {
 _NETWORKS: dict[str, Any] = {"absent_ratio": 0.7}
 _OWN_UNITS: dict[str, Any] = {
     "units": "own",
-    "calibrated": True,
     "effect_noise_std": "inferred",
     "effect_noise_shape": 1.0,
     "effect_noise_scale": 0.5,
