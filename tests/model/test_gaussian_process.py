@@ -13,7 +13,7 @@ from bacadi.data.context import ContextData
 from bacadi.errors import ConfigError
 from bacadi.model import functions_gp
 from bacadi.model.collapsed import Drawn, EffectKind, States
-from bacadi.model.factors_gp import Approximation
+from bacadi.model.factors_gp import Approximation, Group
 from bacadi.model.functions import Functions
 from bacadi.model.gaussian_process import KernelEvidence
 from bacadi.model.kernels_gp import RBF, AbstractKernel, AdditiveRBF, FixedVariance, InverseGamma, NetworkKernel
@@ -240,10 +240,15 @@ def test_hyperparameters_are_chosen_for_all_nodes_or_each() -> None:
     x = np.stack([*cause, *little, np.sin(2 * cause[0]) + rng.normal(size=120)], axis=1)
     data = ContextData(x, np.zeros(120, int), tuple("abcdefg"), (), "obs").standardized()
     kernels = [RBF(0.7, constant=1.0), RBF(3.0, constant=1.0)]
-    one, each = (
-        KernelEvidence.from_data(data, states_of(0, 7), kernels, InverseGamma(), per_node=per_node).groups
+    graph = np.zeros((7, 7), np.int8)
+    graph[[0, 1, 0], [4, 5, 6]] = 1
+    open_ = [
+        KernelEvidence.from_data(data, states_of(0, 7), kernels, InverseGamma(), per_node=per_node)
         for per_node in (False, True)
-    )
+    ]
+    one, each = (evidence.settled_for(graph, np.zeros((0, 7), np.int8)).groups for evidence in open_)
+    assert not any(evidence.settled for evidence in open_) and set(open_[0].groups) == {Group(kernels[1], 0.01)}
+    assert open_[0].settled_for(0 * graph, np.zeros((0, 7), np.int8)).groups == open_[0].groups
     for group in (*one, each[4], each[5]):
         assert group.ratio <= 0.03 and group.kernel == kernels[0]
     assert each[6].ratio >= 0.3

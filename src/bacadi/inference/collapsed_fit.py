@@ -11,6 +11,7 @@ from bacadi.inference.checkpoint import Checkpoint
 from bacadi.inference.diagnostics import diagnose
 from bacadi.inference.exact import Exact, enumerate_posterior
 from bacadi.inference.mcmc import MCMC
+from bacadi.inference.start import settle
 from bacadi.inference.tempering import Report, sample
 from bacadi.model.collapsed import Collapsed, Drawn
 from bacadi.model.knowledge import Knowledge
@@ -35,7 +36,8 @@ class Collapse:
         own = data.in_own_units() if model.own_units else data
         scale = own.scaling.scale / data.scaling.scale
         scaling = Scaling((own.scaling.shift - data.scaling.shift) / data.scaling.scale, scale)
-        return cls(model, own, scaling, model.collapse(own, knowledge, max_parents), knowledge)
+        collapsed = settle(model.collapse(own, knowledge, max_parents), own)
+        return cls(model, own, scaling, collapsed, knowledge)
 
     def parameters(
         self, rng: np.random.Generator, graphs: Int8[np.ndarray, "R n d d"], states: Int8[np.ndarray, "R n M d"]

@@ -14,6 +14,7 @@ from bacadi.errors import ConfigError
 from bacadi.graph.acyclicity import is_acyclic
 from bacadi.inference.loop import Finished
 from bacadi.inference.readings import AbstractReading, Discrete
+from bacadi.inference.start import settle
 from bacadi.inference.svgd import Problem, State
 from bacadi.model.collapsed import Collapsed
 from bacadi.model.knowledge import Knowledge
@@ -115,7 +116,7 @@ def _collapsed(problem: Problem, data: ContextData) -> Collapsed | None:
         np.asarray(problem.data.known_targets, float)
     )
     try:
-        return problem.model.explicit().collapse(data, known)
+        return settle(problem.model.explicit().collapse(data, known), data)
     except ConfigError:
         return None
 

@@ -1,9 +1,11 @@
-"""Where chains start and which pairs they propose most: cheap guesses from the data, which no result depends on.
+"""Where chains start and which pairs they propose most: cheap guesses from the data, on which no result depends but
+the choices of `settle`.
 
 An intervention moves its target and what lies downstream of it, so a variable that is moved in few contexts stands
 early in a causal order. Given an order, parents are chosen greedily for each node, with its states in the contexts.
 """
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +15,7 @@ from bacadi.data.context import ContextData
 from bacadi.data.shifts import MOVED, shifts
 from bacadi.model.collapsed import AbstractEvidence, Collapsed, StructurePrior
 
+SETTLING = 2  # rounds of a greedy structure and choices for it
 SEARCHES = 30  # greedy searches for each variable that the refinement of an order may take
 
 
@@ -110,6 +113,21 @@ def initial(rng: np.random.Generator, collapsed: Collapsed, data: ContextData, n
     found.sort(key=lambda order: -sum(local.score for local in orders.locals(order).values()))
     found[0] = orders.refined(rng, found[0], searches=SEARCHES * len(found[0]))
     return [orders.structure(order) for order in found]
+
+
+def settle(collapsed: Collapsed, data: ContextData) -> Collapsed:
+    """What the evidence leaves to choose, chosen for a greedy structure, which is then found anew; by the data alone.
+
+    Only contexts that are likelier targets than not are taken for such, prior included: where every context that a hard
+    effect fits better counts as one, mechanisms are left with few rows and seem to have next to no noise.
+    """
+    if collapsed.evidence.settled:
+        return collapsed
+    order = causal_order(np.random.default_rng(0), shifts(data), collapsed.prior)
+    for _ in range(SETTLING):
+        structure = Orders(collapsed).structure(order)
+        collapsed = replace(collapsed, evidence=collapsed.evidence.settled_for(*structure))
+    return collapsed
 
 
 class _Node:

@@ -75,6 +75,7 @@ class AbstractEvidence(ABC):
     n_contexts: int
     states: States
     costly: bool = True  # a score takes milliseconds; samplers then ask for fewer of them
+    settled: bool = True  # nothing is left to choose before sampling
 
     @abstractmethod
     def log_evidence(self, node: int, parents: Bool[np.ndarray, " d"], state: Int8[np.ndarray, " M"]) -> float:
@@ -86,6 +87,10 @@ class AbstractEvidence(ABC):
         """`log_evidence` of many requests; override it where a batch is cheaper than one after the other."""
         requests = zip(nodes.tolist(), parents, states, strict=True)
         return np.array([self.log_evidence(*request) for request in requests], float)
+
+    def settled_for(self, graph: Int8[np.ndarray, "d d"], states: Int8[np.ndarray, "M d"]) -> "AbstractEvidence":
+        """The evidence with what is left to choose as this structure has it likeliest (empirical Bayes)."""
+        return self
 
     def draw_parameters(
         self, rng: np.random.Generator, graphs: Int8[np.ndarray, "n d d"], states: Int8[np.ndarray, "n M d"]

@@ -2,8 +2,8 @@
 
 Node j with parents P: x_:j = f(x_P) + noise, f ~ GP(0, s² k), noise N(0, s² ρ), over the rows its mechanism explains.
 With `FixedVariance` s = 1 and ρ is the variance of the noise; with `InverseGamma` s² is integrated out (a multivariate
-t) under a prior of the noise s²ρ, and ρ, with the kernel where several are offered, is chosen before sampling
-(`groups_gp`). Hard effects take rows away; soft ones give them a function of their own; a shift adds value² s² ρ 11' to
+t) under a prior of the noise s²ρ, and ρ, with the kernel where several are offered, is chosen before sampling.
+Hard effects take rows away; soft ones give them a function of their own; a shift adds value² s² ρ 11' to
 their covariance; a scale effect multiplies ρ by its value.
 """
 
@@ -22,7 +22,6 @@ from bacadi.errors import ConfigError
 from bacadi.model.collapsed import AbstractEvidence, Drawn, EffectKind, States
 from bacadi.model.factors_gp import AbstractFactor, Approximation, Group, Recent, Rows, bytes_of_factor, factor_of
 from bacadi.model.functions_gp import draw_functions
-from bacadi.model.groups_gp import chosen_groups
 from bacadi.model.kernels_gp import AbstractKernel, FixedVariance, InverseGamma, Terms
 
 TABLE_BYTES, FACTOR_BYTES, VALUE_BYTES = 2**29, 2**28, 2**28
@@ -38,6 +37,15 @@ class Table(NamedTuple):
 Request = tuple[int, Bool[np.ndarray, " d"], Int8[np.ndarray, " M"]]
 
 
+class Choice(NamedTuple):
+    """The kernels and noise ratios on offer, whether each node gets its own, and what the nodes have now."""
+
+    options: tuple[Group, ...]
+    per_node: bool
+    groups: tuple[Group, ...]
+    made: bool = False
+
+
 class KernelEvidence(AbstractEvidence):
     """Evidence of Gaussian-process mechanisms; one factorisation for each parent set serves all children and states.
 
@@ -49,11 +57,11 @@ class KernelEvidence(AbstractEvidence):
         rows: Rows,
         states: States,
         noise: FixedVariance | InverseGamma,
-        groups: Sequence[Group],
         approximation: Approximation,
+        choice: Choice,
     ) -> None:
         self.rows, self.states, self.noise, self.approximation = rows, states, noise, approximation
-        self.groups = tuple(groups)
+        self.choice, self.groups, self.settled = choice, choice.groups, choice.made or len(choice.options) == 1
         self.n_contexts, self.n_variables = len(rows.start) - 2, rows.x.shape[1]
         self._number = [self.groups.index(group) for group in self.groups]
         self._kinds: list[int] = states.kind.tolist()
@@ -76,19 +84,32 @@ class KernelEvidence(AbstractEvidence):
         approximation: Approximation = Approximation(),  # noqa: B008
         per_node: bool = False,
     ) -> "KernelEvidence":
-        """The evidence of `data`; of several kernels and ratios the likeliest pair, for all nodes or for each."""
+        """The evidence of `data`. Of several kernels and ratios a middle pair stands until `settled_for` chooses the
+        likeliest, for all nodes or with `per_node` for each."""
         order = np.argsort(data.context, kind="stable")
         rows = Rows(np.ascontiguousarray(data.x[order], float), np.concatenate([[0], np.cumsum(data.counts)]))
         kernels = (kernel,) if isinstance(kernel, AbstractKernel) else tuple(kernel)
         if len({(type(k), k.linear > 0) for k in kernels}) != 1:
             raise ConfigError("Nodes choose among kernels of one kind; give kernels that differ in numbers alone.")
-        groups = [Group(k, ratio) for k in kernels for ratio in noise.ratios]
-        if len(groups) > 1:
-            alone = {g: cls(rows, states, noise, [g] * data.n_variables, approximation) for g in groups}
-            groups = chosen_groups(alone, data, per_node)
-        else:
-            groups *= data.n_variables
-        return cls(rows, states, noise, groups, approximation)
+        options = tuple(Group(k, ratio) for k in kernels for ratio in noise.ratios)
+        middle = (options[len(options) // 2],) * data.n_variables
+        return cls(rows, states, noise, approximation, Choice(options, per_node, middle))
+
+    def settled_for(self, graph: Int8[np.ndarray, "d d"], states: Int8[np.ndarray, "M d"]) -> "KernelEvidence":
+        """The likeliest options given the structure: nodes without parents, which say nothing of functions, follow.
+
+        The scale s² of a node is integrated out, so that nodes may well share the rest.
+        """
+        options, d, explained = self.choice.options, self.n_variables, graph.any(axis=0)
+        requests = np.arange(d), graph.T.astype(bool), np.ascontiguousarray(states.T, np.int8)
+        alone = (self._with(self.choice._replace(groups=(option,) * d)) for option in options)
+        scores = np.array([evidence.log_evidences(*requests) for evidence in alone])
+        best = int((scores * explained).sum(axis=1).argmax()) if explained.any() else len(options) // 2
+        chosen = np.where(self.choice.per_node & explained, scores.argmax(axis=0), best)
+        return self._with(self.choice._replace(groups=tuple(options[i] for i in chosen), made=True))
+
+    def _with(self, choice: Choice) -> "KernelEvidence":
+        return KernelEvidence(self.rows, self.states, self.noise, self.approximation, choice)
 
     def log_evidence(self, node: int, parents: Bool[np.ndarray, " d"], state: Int8[np.ndarray, " M"]) -> float:
         return float(self.log_evidences(np.array([node]), parents[None], state[None])[0])
@@ -109,12 +130,6 @@ class KernelEvidence(AbstractEvidence):
             for b, value in zip(part, values, strict=True):
                 found[b] = self._values.put(keys[b], value)
         return np.array(found, float)
-
-    def tables(self, parents: Bool[np.ndarray, "B d"], group: int) -> list[Table]:
-        """The tables of many parent sets under the group of node `group`."""
-        state = np.zeros(self.n_contexts, np.int8)
-        self._map([[(group, row, state)] for row in parents])
-        return [self._table(self._number[group], row) for row in parents]
 
     def factor(self, number: int, parents: Bool[np.ndarray, " d"]) -> AbstractFactor:
         """The factorisation of one parent set under the group of node `number`."""
