@@ -39,6 +39,7 @@ _PUBLIC = {
     "InferredNoise": "bacadi.model.noise",
     "ErdosRenyi": "bacadi.model.priors",
     "LatentPrior": "bacadi.model.priors",
+    "OrderedErdosRenyi": "bacadi.model.priors",
     "PreferentialAttachment": "bacadi.model.priors",
     "ScaleFree": "bacadi.model.priors",
     "TargetPrior": "bacadi.model.priors",

@@ -2,12 +2,13 @@
 
 import math
 from fractions import Fraction
+from itertools import permutations
 
 import numpy as np
 import pytest
 
 from bacadi.graph import all_dags
-from bacadi.graph.counting import calibrated_log_odds, expected_edges
+from bacadi.graph.counting import calibrated_log_odds, expected_edges, log_orders
 
 
 def random_law(d: int) -> tuple[float, ...]:
@@ -51,6 +52,14 @@ def test_calibrated_odds_give_the_edges_asked_for(d: int, per_node: float, law: 
     log_law = random_law(d) if law == "random" else (0.0,) * d
     log_odds = calibrated_log_odds(log_law, per_node * d)
     assert expected_edges(log_law, log_odds) == pytest.approx(min(per_node * d, d * (d - 1) / 4), rel=1e-6)
+
+
+def test_causal_orders_by_permutations() -> None:
+    places = np.array(list(permutations(range(4))))
+    for graph in all_dags(4)[::7]:
+        before, after = np.nonzero(graph)
+        number = (places[:, before] < places[:, after]).all(axis=1).sum()
+        assert math.exp(log_orders(graph)) == pytest.approx(number)
 
 
 def test_no_more_than_half_of_the_pairs() -> None:

@@ -27,7 +27,14 @@ class TableEvidence(AbstractEvidence):
 
 
 def random_collapsed(
-    rng: np.random.Generator, d: int, m: int, n_states: int = 2, *, constrained: bool = True, counted: bool = False
+    rng: np.random.Generator,
+    d: int,
+    m: int,
+    n_states: int = 2,
+    *,
+    constrained: bool = True,
+    counted: bool = False,
+    over_orders: bool = False,
 ) -> Collapsed:
     """Random local terms of standard deviation 1.5, so that every structure keeps some probability, and random priors.
 
@@ -46,7 +53,7 @@ def random_collapsed(
             state_prior[0, first, 0], state_prior[m - 1, second, n_states - 1] = -np.inf, -np.inf
     out_degree = rng.normal(0, 0.5, d)
     limit = max(d - 2, 1) if constrained else d
-    return Collapsed(evidence, StructurePrior(odds, out_degree, limit, state_prior, count))
+    return Collapsed(evidence, StructurePrior(odds, out_degree, limit, state_prior, count, over_orders))
 
 
 def brute_force(collapsed: Collapsed) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -72,5 +79,6 @@ def relabelled(collapsed: Collapsed, order: np.ndarray) -> Collapsed:
             prior.max_parents,
             prior.state_log_prior[:, order],
             prior.target_count_log,
+            prior.over_orders,
         ),
     )

@@ -80,9 +80,9 @@ def small_data(seed: int, d: int = 4, m: int = 2, rows: int = 5) -> ContextData:
 
 
 def table_problem(seed: int) -> Problem:
-    """Scores by request from outside of compiled code, with constraints, and with a count prior in every second."""
-    problem = random_collapsed(np.random.default_rng(seed), 4, 2, 2 + seed % 2, counted=seed % 4 > 1)
-    return problem, small_data(seed)
+    """Scores by request from outside of compiled code, with constraints, some with a count prior or one over orders."""
+    rng, orders = np.random.default_rng(seed), seed % 3 == 2
+    return random_collapsed(rng, 4, 2, 2 + seed % 2, counted=seed % 4 > 1, over_orders=orders), small_data(seed)
 
 
 def model_problem(mechanism: str, effect: str, seed: int) -> Problem:

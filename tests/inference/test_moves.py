@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from functools import cache
-from itertools import product
+from itertools import permutations, product
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ from scipy.stats import chi2
 
 from bacadi.data.context import ContextData
 from bacadi.graph import is_acyclic
+from bacadi.graph.counting import log_orders
 from bacadi.inference import chains
 from bacadi.inference.chains import Chains, Counts
 from bacadi.inference.exact import ExactDraws, enumerate_posterior
@@ -24,6 +25,7 @@ from bacadi.model.knowledge import Knowledge
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.model import Model
 from bacadi.model.noise import InferredNoise
+from bacadi.model.priors import ErdosRenyi, OrderedErdosRenyi
 
 from .collapsed_problems import TableEvidence, random_collapsed
 
@@ -46,7 +48,9 @@ def few_rows(d: int, m: int, n: int = 2) -> ContextData:
 def with_random_prior(seed: int, collapsed: Collapsed, *, counted: bool) -> Collapsed:
     """The same evidence with a prior that weighs, forbids, requires and counts at random."""
     m, d, n_states = collapsed.prior.state_log_prior.shape
-    prior = random_collapsed(np.random.default_rng(seed), d, m, n_states, constrained=False, counted=counted).prior
+    orders = collapsed.prior.over_orders
+    rng = np.random.default_rng(seed)
+    prior = random_collapsed(rng, d, m, n_states, constrained=False, counted=counted, over_orders=orders).prior
     odds = prior.edge_log_odds.copy()
     np.fill_diagonal(odds, -np.inf)
     return replace(collapsed, prior=replace(prior, edge_log_odds=odds))
@@ -63,6 +67,13 @@ PROBLEMS: dict[str, tuple[Collapsed, ContextData]] = {
     "regression, count prior": (
         with_random_prior(5, Model(LINEAR, HardGaussian()).collapse(few_rows(3, 2)), counted=True),
         few_rows(3, 2),
+    ),
+    "orders": (random_collapsed(np.random.default_rng(23), 4, 1, constrained=False, over_orders=True), few_rows(4, 1)),
+    "regression, orders": (
+        with_random_prior(
+            6, Model(LINEAR, HardGaussian(), OrderedErdosRenyi()).collapse(few_rows(4, 1)), counted=False
+        ),
+        few_rows(4, 1),
     ),
 }
 CASES = [
@@ -123,11 +134,26 @@ def one_step(name: str, target: chains.Target) -> tuple[np.ndarray, np.ndarray]:
     fields = {
         name: value[chosen] for name, value in replica.chains._asdict().items() if name not in ("at_level", "rng")
     }
+    fields["place"] = np.array([random_places(rng, graph) for graph in before.graphs])
     replica.chains = Chains(**fields | {"at_level": np.arange(N_CHAINS), "rng": replica.chains.rng})
     replica.counts = Counts(np.zeros((N_CHAINS, 8, 2), np.int64), np.zeros((N_CHAINS, 2)))
     replica.betas = np.full(N_CHAINS, BETA)  # neighbours of one temperature exchange places, which changes no chain
     replica.advance(1, 1)
     return one, keys_of(replica.chains.edges, replica.chains.states.transpose(0, 2, 1), n_states)
+
+
+@cache
+def all_places(edges: bytes, d: int) -> np.ndarray:
+    """The places of the nodes in every causal order of a graph."""
+    graph = np.frombuffer(edges, np.int8).reshape(d, d)
+    before, after = np.nonzero(graph)
+    places = np.array(list(permutations(range(d))))
+    return places[(places[:, before] < places[:, after]).all(axis=1)]
+
+
+def random_places(rng: np.random.Generator, graph: np.ndarray) -> np.ndarray:
+    possible = all_places(graph.astype(np.int8).tobytes(), len(graph))
+    return possible[rng.integers(len(possible))]
 
 
 def asymmetry(one: np.ndarray, two: np.ndarray) -> tuple[float, int]:
@@ -174,10 +200,13 @@ def check_bookkeeping(replica: Replica, collapsed: Collapsed) -> None:
             collapsed.evidence.log_evidence(j, graph[:, j].astype(bool), states[:, j].copy()) for j in range(len(graph))
         ]
         np.testing.assert_allclose(chains.score[c], local, atol=1e-8)
-        expected = prior.log_prob_graph(graph) + prior.log_prob_states(states)
+        expected = prior.log_prob_ordered(graph) + prior.log_prob_states(states)
         np.testing.assert_allclose(chains.log_prior[c], expected, atol=1e-8)
-        total = chains.score[c].sum() + chains.log_prior[c]
+        total = chains.score[c].sum() + chains.log_prior[c] + (log_orders(graph) if prior.over_orders else 0.0)
         np.testing.assert_allclose(total, collapsed.log_posterior(graph, states), atol=1e-8)
+        if prior.over_orders:
+            assert sorted(chains.place[c]) == list(range(len(graph)))
+            assert all(chains.place[c, i] < chains.place[c, j] for i, j in np.argwhere(graph))
         assert np.array_equal(chains.n_targets[c], (states > 0).sum(axis=1))
         for j in range(len(graph)):
             assert chains.parents[c, j, : chains.n_parents[c, j]].tolist() == np.flatnonzero(graph[:, j]).tolist()
@@ -186,12 +215,14 @@ def check_bookkeeping(replica: Replica, collapsed: Collapsed) -> None:
 
 def bookkeeping_problem(name: str) -> tuple[Collapsed, ContextData]:
     data = few_rows(5, 3, 4)
-    if name == "table":
-        return random_collapsed(np.random.default_rng(7), 5, 3, 3, counted=True), data
-    return with_random_prior(8, Model(LINEAR, TWO_KINDS).collapse(data), counted=True), data
+    orders = "orders" in name
+    if name.startswith("table"):
+        return random_collapsed(np.random.default_rng(7), 5, 3, 3, counted=True, over_orders=orders), data
+    model = Model(LINEAR, TWO_KINDS, OrderedErdosRenyi() if orders else ErdosRenyi())
+    return with_random_prior(8, model.collapse(data), counted=True), data
 
 
-@pytest.mark.parametrize("name", ["table", "regression"])
+@pytest.mark.parametrize("name", ["table", "regression", "table, orders", "regression, orders"])
 def test_what_chains_carry_along_is_what_recomputation_gives(name: str) -> None:
     """After every sweep of two moves, at all temperatures, with out-degrees, counts and constraints."""
     collapsed, data = bookkeeping_problem(name)
@@ -205,7 +236,7 @@ def test_what_chains_carry_along_is_what_recomputation_gives(name: str) -> None:
     replica.advance(1000, 10)
     check_bookkeeping(replica, collapsed)
     accepted = replica.counts.moves[:, :, 1].sum(axis=0)
-    assert (accepted > 0)[: 6 if name == "table" else 8].all()
+    assert (accepted > 0)[: 6 if name.startswith("table") else 8].all()
 
 
 def random_knowledge(seed: int, kinds: frozenset[str], d: int = 5, m: int = 3) -> Knowledge:

@@ -17,6 +17,7 @@ from bacadi.model.knowledge import Knowledge, Labels, structure_prior
 from bacadi.model.priors import (
     AbstractGraphPrior,
     ErdosRenyi,
+    OrderedErdosRenyi,
     PreferentialAttachment,
     ScaleFree,
     TargetPrior,
@@ -139,6 +140,21 @@ def test_a_graph_is_impossible_exactly_where_it_breaks_a_constraint(
     assert any(expected)
     prior = prior_of(known)
     assert [bool(np.isfinite(prior.log_prob_graph(graph))) for graph in GRAPHS] == expected
+
+
+def test_along_a_random_order_edges_are_independent() -> None:
+    """Σ over orders of Bernoulli products, on all DAGs of three nodes: one edge expected of three pairs."""
+    q = 1 / 3
+    prior = prior_of(Knowledge.none(D, M), OrderedErdosRenyi(1 / 3))
+    expected = np.zeros(len(GRAPHS))
+    for order in permutations(range(D)):
+        place = np.argsort(order)
+        along = np.array([all(place[i] < place[j] for i, j in np.argwhere(graph)) for graph in GRAPHS])
+        edges = GRAPHS.sum(axis=(1, 2))
+        expected += along * q**edges * (1 - q) ** (3 - edges) / 6
+    assert expected.sum() == pytest.approx(1)
+    log_p = np.array([prior.log_prob_graph(graph) for graph in GRAPHS])
+    np.testing.assert_allclose(softmax(log_p), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("graph_prior", GRAPH_PRIORS)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
+from bacadi.errors import ConfigError
 from bacadi.graph import all_digraphs, h, is_acyclic
 from bacadi.graph.counting import expected_edges
 from bacadi.model.acyclicity import AcyclicityOfProbs, SampledAcyclicity, acyclicity
@@ -17,6 +18,7 @@ from bacadi.model.priors import (
     AbstractGraphPrior,
     ErdosRenyi,
     LatentPrior,
+    OrderedErdosRenyi,
     PreferentialAttachment,
     ScaleFree,
     TargetPrior,
@@ -84,6 +86,11 @@ def test_scale_free_and_uniform() -> None:
     """Out-degrees 2, 1, 0: 3^-3 2^-3 1."""
     assert float(ScaleFree().log_prob(jnp.asarray(CHAIN))) == pytest.approx(-3 * np.log(6), rel=1e-6)
     assert float(UniformGraph().log_prob(jnp.asarray(CHAIN))) == 0
+
+
+def test_orders_have_no_relaxed_form() -> None:
+    with pytest.raises(ConfigError, match="SVGD"):
+        OrderedErdosRenyi().log_prob(jnp.zeros((3, 3)))
 
 
 def test_edges_that_priors_expect() -> None:

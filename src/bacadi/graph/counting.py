@@ -1,9 +1,11 @@
-"""How many edges acyclic graphs have on average: exact sums over all DAGs, without going through them."""
+"""Counting without going through all cases: the edges that DAGs have on average, the causal orders of a DAG."""
 
 import math
 from decimal import Decimal, localcontext
 from functools import lru_cache
 
+import numpy as np
+from jaxtyping import Int8
 from scipy.optimize import brentq
 
 
@@ -62,3 +64,24 @@ def calibrated_log_odds(log_law: tuple[float, ...], edges: float) -> float:
     while excess(high) < 0:
         high += 1
     return float(brentq(excess, low, high, xtol=1e-7))
+
+
+def log_orders(graph: Int8[np.ndarray, "d d"]) -> float:
+    """log of the number of causal orders (linear extensions) of a DAG, by the sets that can come first.
+
+    There may be 2^d such sets, in graphs of few edges.
+
+    >>> round(math.exp(log_orders(np.array([[0, 1, 0], [0, 0, 0], [0, 0, 0]]))))  # half of the 6 orders
+    3
+    """
+    d = len(graph)
+    parents = [sum(1 << int(i) for i in np.flatnonzero(graph[:, j])) for j in range(d)]
+    number = {0: 1}
+    for _ in range(d):
+        longer: dict[int, int] = {}
+        for first, orders in number.items():
+            for j in range(d):
+                if not first >> j & 1 and not parents[j] & ~first:
+                    longer[first | 1 << j] = longer.get(first | 1 << j, 0) + orders
+        number = longer
+    return math.log(number[(1 << d) - 1])

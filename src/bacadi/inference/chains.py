@@ -18,6 +18,7 @@ class PriorTables(NamedTuple):
 
     edge_log_odds: Float[np.ndarray, "d d"]
     fixed: Int8[np.ndarray, "d d"]
+    over_orders: bool
     by_degree: bool
     out_degree_log: Float[np.ndarray, " d"]
     max_parents: int
@@ -70,7 +71,10 @@ def no_tables() -> GramTables:
 
 
 class Chains(NamedTuple):
-    """One replica: L chains, one a temperature; chain `at_level[l]` holds level l, level 0 being the posterior."""
+    """One replica: L chains, one a temperature; chain `at_level[l]` holds level l, level 0 being the posterior.
+
+    `place` are the places of the nodes in a causal order of the graph, kept up where the prior is one over orders.
+    """
 
     edges: UInt8[np.ndarray, "L d d"]
     parents: Int[np.ndarray, "L d P"]
@@ -79,6 +83,7 @@ class Chains(NamedTuple):
     n_targets: Int[np.ndarray, "L M"]
     score: Float[np.ndarray, "L d"]
     log_prior: Float[np.ndarray, " L"]
+    place: Int[np.ndarray, "L d"]
     at_level: Int[np.ndarray, " L"]
     rng: UInt64[np.ndarray, " 4"]
 
@@ -219,6 +224,60 @@ def is_ancestor(chains, c, ancestor, node):  # type: ignore[no-untyped-def]
                 stack[size] = parent
                 size += 1
     return False
+
+
+@inner
+def may_lead(target, chains, c, i, j):  # type: ignore[no-untyped-def]
+    """Whether an edge i → j closes no cycle, and runs along the order where there is one."""
+    if target.prior.over_orders:
+        return chains.place[c, i] < chains.place[c, j]
+    return not is_ancestor(chains, c, j, i)
+
+
+@inner
+def may_turn(target, chains, c, i, j):  # type: ignore[no-untyped-def]
+    """Whether i → j may become j → i: no other path leads from i to j, and they may change places in the order.
+
+    They may not where a node between them is a child of i or a parent of j.
+    """
+    if target.prior.over_orders:
+        for between in range(chains.edges.shape[1]):
+            joined = chains.edges[c, i, between] == 1 or chains.edges[c, between, j] == 1
+            if joined and chains.place[c, i] < chains.place[c, between] < chains.place[c, j]:
+                return False
+        return True
+    # Another path enters j through another of its parents.
+    for a in range(chains.n_parents[c, j]):
+        other = chains.parents[c, j, a]
+        if other != i and is_ancestor(chains, c, i, other):
+            return False
+    return True
+
+
+@inner
+def change_places(chains, c, i, j):  # type: ignore[no-untyped-def]
+    chains.place[c, i], chains.place[c, j] = chains.place[c, j], chains.place[c, i]
+
+
+@inner
+def move_in_order(chains, c):  # type: ignore[no-untyped-def]
+    """A Gibbs step over the causal orders of the graph: a random node moves to a random place between its last parent
+    and its first child."""
+    place, d = chains.place[c], chains.place.shape[1]
+    node = below(chains.rng, d)
+    low, high = 0, d - 1
+    for a in range(chains.n_parents[c, node]):
+        low = max(low, place[chains.parents[c, node, a]] + 1)
+    for child in range(d):
+        if chains.edges[c, node, child] == 1:
+            high = min(high, place[child] - 1)
+    old, new = place[node], low + below(chains.rng, high - low + 1)
+    for other in range(d):
+        if old < place[other] <= new:
+            place[other] -= 1
+        elif new <= place[other] < old:
+            place[other] += 1
+    place[node] = new
 
 
 @inner

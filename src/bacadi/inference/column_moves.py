@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from bacadi.inference.chains import accepts, draw, evaluate, set_parents, uniform
+from bacadi.inference.chains import accepts, change_places, draw, evaluate, set_parents, uniform
 from bacadi.inference.edge_moves import MISSING, reversed_edge, toggled
 from bacadi.model.compiled import inner
 
@@ -123,6 +123,8 @@ def change_with_columns(target, memory, request, chains, c, beta, reverse):  # t
         change += column_prior(target, columns[a], node) - column_prior(target, chains.states[c, node], node)
         chains.states[c, node] = columns[a]
         set_parents(chains, c, node, of_j if node == j else of_i, scores[a])
+    if reverse:
+        change_places(chains, c, i, j)
     chains.n_targets[c] = counts
     chains.log_prior[c] += change + gain - proposal
     return 1

@@ -7,10 +7,12 @@ import numpy as np
 from bacadi.inference.chains import (
     accepts,
     below,
+    change_places,
     draw,
     evaluate,
     inserted,
-    is_ancestor,
+    may_lead,
+    may_turn,
     out_degree_gain,
     set_parents,
     with_parent,
@@ -31,7 +33,7 @@ def toggled(target, chains, c, i, j):  # type: ignore[no-untyped-def]
     if chains.edges[c, i, j] == 1:
         gain = out_degree_gain(target, chains, c, i, -1) - prior.edge_log_odds[i, j]
         return True, without_parent(chains, c, j, i), gain
-    if chains.n_parents[c, j] >= prior.max_parents or is_ancestor(chains, c, j, i):
+    if chains.n_parents[c, j] >= prior.max_parents or not may_lead(target, chains, c, i, j):
         return False, none, 0.0
     gain = out_degree_gain(target, chains, c, i, 1) + prior.edge_log_odds[i, j]
     return True, with_parent(chains, c, j, i), gain
@@ -43,13 +45,8 @@ def reversed_edge(target, chains, c, i, j):  # type: ignore[no-untyped-def]
     prior = target.prior
     none = np.empty(0, np.int64)
     refused = i == j or chains.edges[c, i, j] == 0 or prior.fixed[i, j] != 0 or prior.fixed[j, i] != 0
-    if refused or chains.n_parents[c, i] >= prior.max_parents:
+    if refused or chains.n_parents[c, i] >= prior.max_parents or not may_turn(target, chains, c, i, j):
         return False, none, none, 0.0
-    # Another path from i to j would close a cycle with j → i: it enters j through another of its parents.
-    for a in range(chains.n_parents[c, j]):
-        other = chains.parents[c, j, a]
-        if other != i and is_ancestor(chains, c, i, other):
-            return False, none, none, 0.0
     gain = out_degree_gain(target, chains, c, i, -1) + out_degree_gain(target, chains, c, j, 1)
     gain += prior.edge_log_odds[j, i] - prior.edge_log_odds[i, j]
     gain += target.proposals.edge_log[j, i] - target.proposals.edge_log[i, j]
@@ -94,6 +91,7 @@ def reverse_edge(target, memory, request, chains, c, beta):  # type: ignore[no-u
     proposal = target.proposals.edge_log[j, i] - target.proposals.edge_log[i, j]
     set_parents(chains, c, j, of_j, score_j)
     set_parents(chains, c, i, of_i, score_i)
+    change_places(chains, c, i, j)
     chains.log_prior[c] += gain - proposal
     return 1
 
@@ -107,7 +105,7 @@ def swap_parent(target, memory, request, chains, c, beta):  # type: ignore[no-un
     if i == j or prior.fixed[i, j] != 0 or chains.edges[c, i, j] == 1 or chains.n_parents[c, j] == 0:
         return 0
     old = chains.parents[c, j, below(chains.rng, chains.n_parents[c, j])]
-    if prior.fixed[old, j] != 0 or is_ancestor(chains, c, j, i):
+    if prior.fixed[old, j] != 0 or not may_lead(target, chains, c, i, j):
         return 0
     new = inserted(without_parent(chains, c, j, old), i)
     score = evaluate(target, memory, request, j, new, len(new), chains.states[c, j])

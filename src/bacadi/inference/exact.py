@@ -23,6 +23,7 @@ from scipy.special import logsumexp
 
 from bacadi.errors import ConfigError, InferenceError
 from bacadi.graph import all_dags
+from bacadi.graph.counting import log_orders
 from bacadi.graph.enumerate import MAX_DAG_NODES
 from bacadi.model.collapsed import Collapsed, StructurePrior
 
@@ -140,7 +141,7 @@ class ExactPosterior:
         if not (self.dags == graph).all(axis=(1, 2)).any():
             return -np.inf
         count = self.prior.target_count_log[np.arange(len(states)), (states > 0).sum(axis=1)].sum()
-        log_p = self.prior.out_degree_log[graph.sum(axis=1)].sum() + count - self.log_evidence
+        log_p = float(_log_shape(self.prior, graph[None])[0]) + count - self.log_evidence
         for j, node in enumerate(self.nodes):
             row = (node.options.parents == graph[:, j].astype(bool)).all(axis=1)
             column = (node.options.columns == states[:, j]).all(axis=1)
@@ -210,12 +211,18 @@ def enumerate_posterior(collapsed: Collapsed) -> ExactPosterior:
     nodes = tuple(_node(j, collapsed, *local) for j, local in enumerate(zip(options, suffixes, strict=True)))
     messages = _messages(prior.target_count_log[coupled], nodes)
     constant = np.delete(prior.target_count_log, coupled, axis=0)[:, 0].sum()
-    log_p = messages[0].reshape(-1) + prior.out_degree_log[dags.sum(axis=2)].sum(axis=1) + constant
+    log_p = messages[0].reshape(-1) + _log_shape(prior, dags) + constant
     log_evidence = float(logsumexp(log_p))
     if not np.isfinite(log_evidence):
         raise InferenceError(f"All of {len(dags)} DAGs have probability 0; loosen the constraints on targets.")
     probs = _pattern_probs(np.exp(log_p - log_evidence), nodes, messages)
     return ExactPosterior(prior, dags, log_p - log_evidence, log_evidence, nodes, messages, probs)
+
+
+def _log_shape(prior: StructurePrior, dags: Int8[np.ndarray, "n d d"]) -> Float[np.ndarray, " n"]:
+    """What a graph adds to log p(G) beyond its edges."""
+    log_p = prior.out_degree_log[dags.sum(axis=2)].sum(axis=1)
+    return log_p + np.array([log_orders(dag) for dag in dags]) if prior.over_orders else log_p
 
 
 def _all_options(prior: StructurePrior, coupled: np.ndarray) -> list[Options]:

@@ -1,6 +1,8 @@
 """Compiled moves of the collapsed sampler on graph and states, with their Hastings ratios.
 
-A chain is one entry of the first axis of `Chains`; the density it samples is p(G, S) p(D | G, S)^β. Pairs (i, j) and
+A chain is one entry of the first axis of `Chains`; the density it samples is p(G, S) p(D | G, S)^β. Where the prior
+is one over causal orders, a chain has one of the orders of its graph, p(G, π) in place of p(G): edges run along it, a
+reversal makes both nodes change places, and after every move a node moves within the order. Pairs (i, j) and
 (context, variable) are drawn from fixed proposal weights, which therefore cancel in a toggle and enter as a ratio
 where a move and its reverse draw different pairs. Every move returns 1 (accepted), 0 (not) or MISSING: a local score is
 not in memory, nothing has changed, and the same move is made again once the score is there.
@@ -10,7 +12,7 @@ import math
 
 import numpy as np
 
-from bacadi.inference.chains import accepts, draw, lend
+from bacadi.inference.chains import accepts, draw, lend, move_in_order
 from bacadi.inference.column_moves import change_with_columns
 from bacadi.inference.edge_moves import MISSING, reverse_edge, swap_parent, toggle_edge
 from bacadi.inference.target_moves import change_target, swap_target, toggle_edge_and_target
@@ -80,6 +82,8 @@ def advance(target, memory, request, chains, counts, betas, position, until, n_m
                 if outcome == MISSING:
                     chains.rng[:] = saved
                     return False
+                if target.prior.over_orders:
+                    move_in_order(chains, c)
                 counts.moves[position[1], kind, 0] += 1
                 counts.moves[position[1], kind, 1] += outcome
                 position[2] += 1

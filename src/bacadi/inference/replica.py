@@ -7,6 +7,7 @@ from jaxtyping import Float, Int
 
 from bacadi.data.context import ContextData
 from bacadi.errors import InferenceError
+from bacadi.graph.acyclicity import topological_order
 from bacadi.inference import moves
 from bacadi.inference.chains import (
     Chains,
@@ -137,6 +138,7 @@ def compiled_target(collapsed: Collapsed, data: ContextData, weights: MoveWeight
     tables = PriorTables(
         np.where(np.isfinite(prior.edge_log_odds), prior.edge_log_odds, 0.0),
         fixed,
+        prior.over_orders,
         bool(prior.out_degree_log.any()),
         np.ascontiguousarray(prior.out_degree_log, float),
         int(prior.max_parents),
@@ -182,7 +184,8 @@ def new_chains(collapsed: Collapsed, starts: list[Structure], rng: np.random.Gen
         states,
         (states > 0).sum(axis=1).astype(np.int64),
         score,
-        np.array([prior.log_prob_graph(graph) + prior.log_prob_states(states) for graph, states in starts]),
+        np.array([prior.log_prob_ordered(graph) + prior.log_prob_states(states) for graph, states in starts]),
+        np.argsort([topological_order(graph) for graph in graphs], axis=1),
         np.arange(n),
         rng.integers(1, 2**63, 4, dtype=np.uint64),
     )

@@ -17,6 +17,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int8
 
+from bacadi.graph.counting import log_orders
+
 
 class EffectKind(IntEnum):
     """What an effect does to the mechanism of its target."""
@@ -105,7 +107,8 @@ class StructurePrior:
     """log p(G) + log p(S) with all constraints, as arrays.
 
     log p(G) = Σ_{i → j} edge_log_odds[i, j] + Σ_i out_degree_log[out-degree of i], for acyclic graphs without a
-    forbidden edge (-∞), with every required one (+∞, which adds 0) and at most `max_parents` parents a node.
+    forbidden edge (-∞), with every required one (+∞, which adds 0) and at most `max_parents` parents a node. With
+    `over_orders` this is log p(G, π) for each causal order π of G, so that p(G) is as many times as large.
     log p(S) = Σ_kj state_log_prior[k, j, S_kj] + Σ_k target_count_log[k, number of targets in context k]; a state
     of -∞ never occurs.
     """
@@ -115,6 +118,7 @@ class StructurePrior:
     max_parents: int
     state_log_prior: Float[np.ndarray, "M d T"]
     target_count_log: Float[np.ndarray, "M d+1"]
+    over_orders: bool = False
 
     @property
     def forbidden(self) -> Bool[np.ndarray, "d d"]:
@@ -126,6 +130,10 @@ class StructurePrior:
 
     def log_prob_graph(self, graph: Int8[np.ndarray, "d d"]) -> float:
         """log p(G) up to a constant; -∞ where a constraint is broken. Acyclicity is not checked."""
+        return self.log_prob_ordered(graph) + (log_orders(graph) if self.over_orders else 0.0)
+
+    def log_prob_ordered(self, graph: Int8[np.ndarray, "d d"]) -> float:
+        """`log_prob_graph` without the number of orders: of the graph with one of them."""
         edges = np.asarray(graph, bool)
         if (
             (edges & self.forbidden).any()

@@ -197,6 +197,7 @@ def structure_prior(
         max_parents=_parent_limit(known, max_parents),
         state_log_prior=_state_log_prior(odds, states, known.labels),
         target_count_log=_count_log(odds, known.target_count_log),
+        over_orders=graph_prior.over_orders,
     )
 
 

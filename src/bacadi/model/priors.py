@@ -19,9 +19,13 @@ from bacadi.graph.counting import calibrated_log_odds
 class AbstractGraphPrior(eqx.Module):
     """log p(G) up to a constant, smooth in a relaxed graph (`graph[i, j]` is i → j).
 
-    The collapsed reading needs log p(G) = |G| edge_log_odds + Σ_i out_degree_log[out-degree of i] + const; a prior
-    that is not of this form serves SVGD alone.
+    The collapsed reading needs log p(G) = |G| edge_log_odds + Σ_i out_degree_log[out-degree of i] + const, and with
+    `over_orders` the log of the number of causal orders of G; a prior that is not of this form serves SVGD alone.
     """
+
+    @property
+    def over_orders(self) -> bool:
+        return False
 
     @abstractmethod
     def log_prob(self, graph: Float[Array, "d d"]) -> Float[Array, ""]: ...
@@ -45,7 +49,7 @@ class ErdosRenyi(AbstractGraphPrior):
     """p(G) ∝ q^|G| (1 - q)^(C(d,2) - |G|): given a causal order, independent edges, `edges_per_node` d in expectation.
 
     Over all DAGs more edges are expected (50 in place of 40 among 20 variables, `graph.counting`), as graphs of many
-    edges are more numerous than their orders; but data tell most of the order, and then q is the right probability.
+    edges have few orders and are as likely here as those of many.
     q never exceeds ½: with so few variables that more edges are expected, an edge is as likely as none.
     """
 
@@ -67,6 +71,21 @@ class ErdosRenyi(AbstractGraphPrior):
 
     def out_degree_log(self, d: int) -> Float[np.ndarray, " {d}"]:
         return np.zeros(d)
+
+
+class OrderedErdosRenyi(ErdosRenyi):
+    """Independent edges along a random causal order, as random graphs are commonly drawn: p(G) is that of Erdős-Rényi
+    times the number of causal orders of G, and `edges_per_node` d edges are expected.
+
+    An edge between variables whose order is open costs more than one between an ancestor and a descendant.
+    """
+
+    @property
+    def over_orders(self) -> bool:
+        return True
+
+    def log_prob(self, graph: Float[Array, "d d"]) -> NoReturn:
+        raise ConfigError("The number of causal orders is not smooth in a graph; use an ErdosRenyi prior with SVGD.")
 
 
 class ScaleFree(AbstractGraphPrior):

@@ -17,6 +17,7 @@ from bacadi.model.priors import (
     AbstractGraphPrior,
     ErdosRenyi,
     LatentPrior,
+    OrderedErdosRenyi,
     PreferentialAttachment,
     ScaleFree,
     TargetPrior,
@@ -24,6 +25,7 @@ from bacadi.model.priors import (
 )
 from bacadi.settings.sections import MIXED, ModelSettings
 
+_BY_EDGES = {"er": ErdosRenyi, "ordered": OrderedErdosRenyi, "attachment": PreferentialAttachment}
 _ACTIVATIONS = {
     "sigmoid": jax.nn.sigmoid,
     "tanh": jax.nn.tanh,
@@ -104,8 +106,8 @@ def _effect(chosen: ModelSettings, kind: str) -> AbstractEffect:
 
 
 def _graph_prior(chosen: ModelSettings) -> AbstractGraphPrior:
-    if chosen.graph_prior == "er":
-        return ErdosRenyi(chosen.edges_per_node)
-    if chosen.graph_prior == "attachment":
-        return PreferentialAttachment(chosen.edges_per_node)
-    return ScaleFree(chosen.exponent) if chosen.graph_prior == "sf" else UniformGraph()
+    if chosen.graph_prior == "uniform":
+        return UniformGraph()
+    if chosen.graph_prior == "sf":
+        return ScaleFree(chosen.exponent)
+    return _BY_EDGES[chosen.graph_prior](chosen.edges_per_node)
