@@ -18,7 +18,6 @@ from bacadi.model.priors import (
     AbstractGraphPrior,
     ErdosRenyi,
     OrderedErdosRenyi,
-    PreferentialAttachment,
     ScaleFree,
     TargetPrior,
     UniformGraph,
@@ -28,7 +27,7 @@ D, M = 3, 2
 INF, NAN = np.inf, np.nan
 LABELS = Labels(("a", "b", "c"), ("ko", "drug"))
 GRAPHS = all_dags(D)
-GRAPH_PRIORS = [ErdosRenyi(0.5), ErdosRenyi(), ScaleFree(2.5), PreferentialAttachment(0.3), UniformGraph()]
+GRAPH_PRIORS = [ErdosRenyi(0.5), ErdosRenyi(), ScaleFree(2.5), UniformGraph()]
 MASKS = np.array(list(product([0, 1], repeat=D)))
 Step = Callable[[Knowledge], Knowledge]
 

@@ -2,18 +2,16 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from scipy.special import gammaln
 
 from bacadi.errors import ConfigError
-from bacadi.graph.counting import calibrated_log_odds
+from bacadi.graph.counting import calibrated_log_odds, log_subsets
 
 
 class AbstractGraphPrior(eqx.Module):
@@ -48,8 +46,8 @@ class AbstractGraphPrior(eqx.Module):
 class ErdosRenyi(AbstractGraphPrior):
     """p(G) ∝ q^|G| (1 - q)^(C(d,2) - |G|): given a causal order, independent edges, `edges_per_node` d in expectation.
 
-    Over all DAGs more edges are expected (50 in place of 40 among 20 variables, `graph.counting`), as graphs of many
-    edges have few orders and are as likely here as those of many.
+    Over all DAGs more edges are expected (50 in place of 40 among 20 variables): graphs of many edges have few orders,
+    which do not count here.
     q never exceeds ½: with so few variables that more edges are expected, an edge is as likely as none.
     """
 
@@ -73,21 +71,6 @@ class ErdosRenyi(AbstractGraphPrior):
         return np.zeros(d)
 
 
-class OrderedErdosRenyi(ErdosRenyi):
-    """Independent edges along a random causal order, as random graphs are commonly drawn: p(G) is that of Erdős-Rényi
-    times the number of causal orders of G, and `edges_per_node` d edges are expected.
-
-    An edge between variables whose order is open costs more than one between an ancestor and a descendant.
-    """
-
-    @property
-    def over_orders(self) -> bool:
-        return True
-
-    def log_prob(self, graph: Float[Array, "d d"]) -> NoReturn:
-        raise ConfigError("The number of causal orders is not smooth in a graph; use an ErdosRenyi prior with SVGD.")
-
-
 class ScaleFree(AbstractGraphPrior):
     """The paper's prior of scale-free graphs, p(G) ∝ Π_i (1 + out-degree of i)^(-exponent).
 
@@ -107,33 +90,6 @@ class ScaleFree(AbstractGraphPrior):
         return -self.exponent * np.log1p(np.arange(d))
 
 
-class PreferentialAttachment(AbstractGraphPrior):
-    """Scale-free graphs: p(G) ∝ y^|G| Π_i p(k_i) / C(d-1, k_i), where k_i is the number of children of i.
-
-    p(k) = 2m(m+1) / ((k+m)(k+m+1)(k+m+2)), k^-3 for hubs, are the degrees of preferential attachment with
-    m = `edges_per_node` parents for each variable that joins (Dorogovtsev, Mendes and Samukhin 2000); sets of as many
-    children are equally likely; y makes up for acyclicity, so that `edges_per_node` d edges are expected.
-    """
-
-    edges_per_node: float = 2.0
-
-    def log_prob(self, graph: Float[Array, "d d"]) -> Float[Array, ""]:
-        d, degree = graph.shape[0], jnp.sum(graph, axis=1)
-        choices = gammaln(d) - jax.scipy.special.gammaln(degree + 1) - jax.scipy.special.gammaln(d - degree)
-        return jnp.sum(self._log_p(degree, jnp.log) - choices) + jnp.sum(degree) * self.edge_log_odds(d)
-
-    def edge_log_odds(self, d: int) -> float:
-        return calibrated_log_odds(tuple(self.out_degree_log(d).tolist()), self.edges_per_node * d)
-
-    def out_degree_log(self, d: int) -> Float[np.ndarray, " {d}"]:
-        degree = np.arange(d)
-        return self._log_p(degree, np.log) - (gammaln(d) - gammaln(degree + 1) - gammaln(d - degree))
-
-    def _log_p(self, degree: Any, log: Callable) -> Any:
-        m = self.edges_per_node
-        return math.log(2 * m * (m + 1)) - log((degree + m) * (degree + m + 1) * (degree + m + 2))
-
-
 class UniformGraph(AbstractGraphPrior):
     """Every graph is as likely as any other."""
 
@@ -145,6 +101,49 @@ class UniformGraph(AbstractGraphPrior):
 
     def out_degree_log(self, d: int) -> Float[np.ndarray, " {d}"]:
         return np.zeros(d)
+
+
+class AbstractOrderPrior(AbstractGraphPrior):
+    """p(G, π) ∝ y^|G| Π_i law(number of children of i) for every causal order π of G, so that G is the likelier the
+    more orders it has; y is such that `edges_per_node` d edges are expected.
+
+    Random graphs are commonly drawn along a random order: that is what `ErdosRenyi` and `ScaleFree`, which know
+    nothing of orders, only seem to do. For MCMC and enumeration: orders have no smooth form.
+    """
+
+    edges_per_node: float = 2.0
+
+    @property
+    def over_orders(self) -> bool:
+        return True
+
+    def log_prob(self, graph: Float[Array, "d d"]) -> NoReturn:
+        raise ConfigError(
+            f"The number of causal orders is not smooth in a graph, so {type(self).__name__} is not for SVGD; "
+            "use ErdosRenyi or ScaleFree with it."
+        )
+
+    def edge_log_odds(self, d: int) -> float:
+        return calibrated_log_odds(self.out_degree_log(d), self.edges_per_node * d)
+
+
+class OrderedErdosRenyi(AbstractOrderPrior):
+    """Independent edges along a random causal order: law(k) = 1."""
+
+    def out_degree_log(self, d: int) -> Float[np.ndarray, " {d}"]:
+        return np.zeros(d)
+
+
+class PreferentialAttachment(AbstractOrderPrior):
+    """Scale-free graphs, hubs early in the order: law(k) = p(k) / C(d-1, k).
+
+    p(k) = 2m(m+1) / ((k+m)(k+m+1)(k+m+2)), k^-3 for hubs, are the degrees of preferential attachment with
+    m = `edges_per_node` parents for each variable that joins (Dorogovtsev, Mendes and Samukhin 2000).
+    """
+
+    def out_degree_log(self, d: int) -> Float[np.ndarray, " {d}"]:
+        m, k = self.edges_per_node, np.arange(d)
+        return np.log(2 * m * (m + 1) / ((k + m) * (k + m + 1) * (k + m + 2))) - log_subsets(d - 1)
 
 
 class LatentPrior(eqx.Module):

@@ -1,5 +1,6 @@
 """From the section `[model]` to the model."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -25,7 +26,11 @@ from bacadi.model.priors import (
 )
 from bacadi.settings.sections import MIXED, ModelSettings
 
-_BY_EDGES = {"er": ErdosRenyi, "ordered": OrderedErdosRenyi, "attachment": PreferentialAttachment}
+_BY_EDGES: dict[str, Callable[[float], AbstractGraphPrior]] = {
+    "er": ErdosRenyi,
+    "ordered": OrderedErdosRenyi,
+    "attachment": PreferentialAttachment,
+}
 _ACTIVATIONS = {
     "sigmoid": jax.nn.sigmoid,
     "tanh": jax.nn.tanh,
