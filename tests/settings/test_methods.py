@@ -229,6 +229,8 @@ BROKEN = [
     ("mcmc", "[mcmc]\nmove_toggle = 0\n", ("'move_toggle'", "above 0")),
     ("mcmc", "[mcmc]\ntime_budget = 'long'\n", ("'time_budget'", "'long'", '"none"')),
     ("mcmc", "[bootstrap]\nstep = 2\n", ("'step'", "[bootstrap]")),
+    ("svgd", "[model]\ngraph_prior = 'ordered'\n", ("ordered", "orders", "SVGD", "mcmc")),
+    ("svgd", "[model]\ngraph_prior = 'attachment'\n", ("attachment", "orders", "SVGD", "mcmc")),
     ("svgd", "[model]\neffect = 'shift'\n", ("shift", "SVGD", "mcmc")),
     ("svgd", "[model]\neffect = 'any'\n", ("any", "SVGD", "mcmc")),
     ("svgd", "[model]\nmechanism = 'nonlinear'\nkernel = 'rbf'\n", ("rbf", "Gaussian process", "mcmc")),

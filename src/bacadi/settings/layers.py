@@ -104,6 +104,11 @@ def _check_together(settings: Settings) -> None:
         )
     if settings.method != "svgd":
         return
+    if model.graph_prior in ("ordered", "attachment"):
+        raise ConfigError(
+            f'graph_prior = "{model.graph_prior}" counts causal orders, which SVGD cannot do; use --method mcmc, or '
+            'graph_prior = "er" or "sf".'
+        )
     if model.effect not in ("hard", "soft"):
         raise ConfigError(
             f'effect = "{model.effect}" is integrated out, which SVGD cannot do; use --method mcmc, or effect = "hard" '
