@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import norm
 
 from bacadi.data.context import ContextData
+from bacadi.errors import StoreError
 from bacadi.inference import replica, tempering
 from bacadi.inference.checkpoint import Checkpoint
 from bacadi.inference.collapsed_fit import Collapse
@@ -220,6 +221,17 @@ def test_an_interrupted_run_goes_on_bit_for_bit(name: str, sweep: int, tmp_path:
         tempering.sample(*RUNS[name](), QUICK, 3, StopAt(sweep), checkpoint)
     resumed = tempering.sample(*RUNS[name](), QUICK, 3, None, checkpoint)
     assert same(resumed, tempering.sample(*RUNS[name](), QUICK, 3))
+
+
+def test_a_checkpoint_of_another_version_is_refused(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(tmp_path / "run.npz", "the run", 1e9)
+    with pytest.raises(KeyboardInterrupt):
+        tempering.sample(*RUNS["table"](), QUICK, 3, StopAt(30), checkpoint)
+    with np.load(checkpoint.path) as saved:
+        arrays = {name: saved[name] for name in saved.files if name not in ("fingerprint", "0.chains.place")}
+    checkpoint.save_arrays(arrays)
+    with pytest.raises(StoreError, match="does not fit this version"):
+        tempering.sample(*RUNS["table"](), QUICK, 3, None, checkpoint)
 
 
 def test_units_of_a_column_change_nothing() -> None:

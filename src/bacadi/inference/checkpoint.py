@@ -1,6 +1,7 @@
 """Checkpoints: all that a run needs to go on bit for bit, as plain arrays in one file."""
 
 import os
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,16 +42,14 @@ class Checkpoint:
 
     def load(self, like: PyTree) -> PyTree | None:
         """The saved arrays in the structure of `like`, or None where nothing has been saved."""
-        saved = self.load_arrays()
+        names = [name for name, _ in _named_leaves(like)]
+        saved = self.load_arrays(names)
         if saved is None:
             return None
-        names = [name for name, _ in _named_leaves(like)]
-        if set(names) != set(saved):
-            raise StoreError(f"The checkpoint {self.path} does not fit this version; delete it and start again.")
         return jax.tree.unflatten(jax.tree.structure(like), [saved[name] for name in names])
 
-    def load_arrays(self) -> dict[str, np.ndarray] | None:
-        """The saved arrays by name, or None where nothing has been saved."""
+    def load_arrays(self, names: Collection[str]) -> dict[str, np.ndarray] | None:
+        """The saved arrays, which have to be of these names, or None where nothing has been saved."""
         if not self.path.exists():
             return None
         try:
@@ -65,6 +64,8 @@ class Checkpoint:
                 f"The checkpoint {self.path} belongs to another run (its data, options or seed differ); "
                 "resume with the same ones or choose another folder."
             )
+        if set(names) != set(saved):
+            raise StoreError(f"The checkpoint {self.path} does not fit this version; delete it and start again.")
         return saved
 
     def remove(self) -> None:
