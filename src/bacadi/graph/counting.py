@@ -60,4 +60,4 @@ def calibrated_log_odds(log_law: Float[np.ndarray, " d"], edges: float) -> float
     """
     d = len(log_law)
     wanted = min(edges, d * (d - 1) / 4)
-    return float(brentq(lambda log_odds: expected_edges(log_law, log_odds) - wanted, -50, 50)) if d > 1 else 0.0
+    return float(brentq(lambda log_odds: expected_edges(log_law, log_odds) - wanted, -700, 50)) if d > 1 else 0.0

@@ -113,6 +113,7 @@ class Replica:
         self.counts.swaps[:], self.counts.moves[:] = 0, 0
 
     def sample(self) -> tuple[np.ndarray, np.ndarray, float]:
+        """Graph, states and log posterior of the coldest chain; with one order where the prior is one over orders."""
         c = self.chains.at_level[0]
         log_p = float(self.chains.score[c].sum() + self.chains.log_prior[c])
         return self.chains.edges[c].astype(np.int8), self.chains.states[c].T.copy(), log_p
