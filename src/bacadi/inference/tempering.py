@@ -102,8 +102,8 @@ class _Run:
     def go(self, report: Report | None, checkpoint: Checkpoint | None) -> Draws:
         begin = saved = time.monotonic()
         sweep = 0
-        expected = self._arrays(sweep, 0.0)
-        if checkpoint is not None and (arrays := checkpoint.load_arrays(expected.keys())) is not None:
+        arrays = None if checkpoint is None else checkpoint.load_arrays(self._arrays(sweep, 0.0).keys())
+        if arrays is not None:
             sweep = self._restore(arrays)
             begin -= float(arrays["seconds"])
         with ThreadPoolExecutor(len(self.replicas)) as pool:
