@@ -12,9 +12,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bacadi.data.context import ContextData
+from bacadi.data.contexts import ContextData
 from bacadi.graph import all_digraphs
-from bacadi.inference.estimators import AbstractEstimator, BlockwiseEstimator, MarginalEstimator, RelaxedEstimator
+from bacadi.inference.svgd.estimators import AbstractEstimator, BlockwiseEstimator, MarginalEstimator, RelaxedEstimator
 from bacadi.model.effect import HardGaussian
 from bacadi.model.latent import Particle, Structures
 from bacadi.model.linear import LinearGaussian

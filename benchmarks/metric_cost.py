@@ -14,11 +14,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from bacadi.graph import cpdag, erdos_renyi_dag
+from bacadi.graph import cpdag
 from bacadi.metrics import expected_shd, expected_sid, expected_sid_bounds
 from bacadi.metrics.evaluate import evaluate
 from bacadi.posterior import Posterior
 from bacadi.simulate import HeldOut, SyntheticSpec, simulate
+from bacadi.simulate.graphs import erdos_renyi_dag
 
 LIMITS = {50: 1.0, 100: 5.0}
 

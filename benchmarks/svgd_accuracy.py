@@ -36,9 +36,8 @@ def one_task(seed: int, options: argparse.Namespace) -> dict:
     os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
     import jax
 
-    from bacadi.inference.loop import run
-    from bacadi.inference.readings import FiniteReading, LimitReading
-    from bacadi.inference.svgd import Problem, Tempered
+    from bacadi.inference.svgd.estimators import FiniteReading, LimitReading
+    from bacadi.inference.svgd.method import Problem, Tempered, run
     from bacadi.model import priors
     from bacadi.posterior import weights
     from bacadi.settings import build, resolve
@@ -71,7 +70,7 @@ def evaluate(problem, finished, task) -> list[float]:  # type: ignore[no-untyped
     """The metrics of one reading, or NaN where it finds no acyclic graph at all."""
     from bacadi import metrics
     from bacadi.errors import InferenceError
-    from bacadi.inference.particles import to_posterior
+    from bacadi.inference.svgd.particles import to_posterior
 
     try:
         posterior = to_posterior(problem, finished, task.data, {})

@@ -21,8 +21,8 @@ def measure(model_name: str, estimator_name: str, n_steps: int) -> None:
     import jax
     import jax.numpy as jnp
 
-    from bacadi.inference.estimators import BlockwiseEstimator, MarginalEstimator, RelaxedEstimator
-    from bacadi.inference.svgd import SVGD, Problem, advance, init
+    from bacadi.inference.svgd.estimators import BlockwiseEstimator, MarginalEstimator, RelaxedEstimator
+    from bacadi.inference.svgd.method import SVGD, Problem, advance, init
     from bacadi.model.acyclicity import SampledAcyclicity
     from bacadi.model.linear import LinearGaussian
     from bacadi.model.model import Model

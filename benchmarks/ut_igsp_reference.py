@@ -44,8 +44,8 @@ import conditional_independence as ci  # noqa: E402
 from graphical_models import DAG  # noqa: E402
 from igsp_tasks import ALPHA, ALPHA_INV, N_TASKS, ReferenceTask, our_search, reference_task  # noqa: E402
 
-from bacadi.baselines.ci_tests import GaussianTests, mask_of  # noqa: E402
-from bacadi.baselines.permutation import Parents, PermutationSearch, adjacency, changed_mechanisms  # noqa: E402
+from bacadi.baselines.ci import GaussianTests, mask_of  # noqa: E402
+from bacadi.baselines.ut_igsp import Parents, PermutationSearch, adjacency, changed_mechanisms  # noqa: E402
 from bacadi.graph import i_cpdag  # noqa: E402
 
 # By name: in the package's namespace a function hides the module.

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
-from bacadi.data.context import ContextData
+from bacadi.data.contexts import ContextData
 from bacadi.errors import BacadiError
 from bacadi.model.mechanism import AbstractMechanism
 from bacadi.model.rows import Rows, raw_rows

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bacadi.baselines.ci_tests import StructureTests
-from bacadi.baselines.permutation import Found, Limits, PermutationSearch
-from bacadi.data.context import ContextData
+from bacadi.baselines.ci import StructureTests
+from bacadi.baselines.ut_igsp import Found, Limits, PermutationSearch
+from bacadi.data.contexts import ContextData
 
 N_TASKS, ALPHA, ALPHA_INV = 30, 1e-3, 1e-3
 

@@ -18,14 +18,14 @@ from bacadi.baselines import (
 )
 from bacadi.baselines.bootstrap import resampled
 from bacadi.baselines.gaussian import fit_gaussian
-from bacadi.data.context import ContextData
+from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError, InferenceError
-from bacadi.graph import consistent_extensions, erdos_renyi_dag, is_acyclic
+from bacadi.graph import consistent_extensions, is_acyclic
 from bacadi.metrics.evaluate import evaluate
-from bacadi.metrics.fitted import MaximumLikelihood
-from bacadi.posterior.draws import Draw
+from bacadi.metrics.likelihood import MaximumLikelihood
+from bacadi.posterior.posterior import Draw
 from bacadi.simulate import SyntheticSpec, simulate
-from bacadi.simulate.families import ErdosRenyi
+from bacadi.simulate.graphs import ErdosRenyi, erdos_renyi_dag
 
 UNDIRECTED = np.array([[0, 1, 0], [1, 0, 0], [0, 0, 0]], dtype=np.int8)
 TASK = simulate(SyntheticSpec(n_variables=3, graph=ErdosRenyi(1)), seed=0)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bacadi.baselines.ci_tests import GaussianTests, changes, correlation, partial_correlation, scatters
+from bacadi.baselines.ci import GaussianTests, changes, correlation, partial_correlation, scatters
 
 from .igsp_tasks import table
 

@@ -8,13 +8,13 @@ import pytest
 
 from bacadi.baselines import DCDIG, GIES, JCIPC, AbstractBaseline, Bootstrap, GnIES
 from bacadi.baselines.ut_igsp import UTIGSP
-from bacadi.data.context import ContextData
+from bacadi.data.contexts import ContextData
 from bacadi.errors import BacadiError, ConfigError, DataError
 from bacadi.graph import consistent_union, is_acyclic
 from bacadi.metrics.evaluate import evaluate
 from bacadi.posterior.posterior import Posterior
 from bacadi.simulate import SyntheticSpec, simulate
-from bacadi.simulate.families import ErdosRenyi
+from bacadi.simulate.graphs import ErdosRenyi
 
 
 def needs(package):

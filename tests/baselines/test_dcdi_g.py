@@ -13,14 +13,13 @@ from scipy.stats import norm
 
 from bacadi.baselines.base import Estimate
 from bacadi.baselines.bootstrap import Bootstrap
-from bacadi.baselines.dcdi_estimate import SCORING_STD, NetworkEstimate
-from bacadi.baselines.dcdi_g import DCDIG
-from bacadi.baselines.dcdi_model import MIN_STD, Known, Sample, Score, cyclicity, straight_through
-from bacadi.baselines.dcdi_run import acyclic_above, split_rows
-from bacadi.data.context import ContextData
+from bacadi.baselines.dcdi.dcdi import DCDIG, SCORING_STD, NetworkEstimate
+from bacadi.baselines.dcdi.model import MIN_STD, Known, Sample, Score, cyclicity, straight_through
+from bacadi.baselines.dcdi.train import acyclic_above, split_rows
+from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError, DataError
 from bacadi.graph import is_acyclic
-from bacadi.metrics.predictive import density_of
+from bacadi.metrics.likelihood import density_of
 from bacadi.posterior.posterior import Posterior
 
 # Chosen on this task so that ten thousand iterations do: the tests below show that masks and directions are wired

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bacadi.baselines import GIES, Bootstrap, GnIES
-from bacadi.data.context import ContextData
+from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError, DataError, InferenceError
 from bacadi.graph import i_cpdag
 

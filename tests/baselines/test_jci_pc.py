@@ -8,12 +8,13 @@ import pytest
 from scipy.stats import norm
 
 from bacadi.baselines import JCIPC, Bootstrap, jci_pc
+from bacadi.baselines.ci import Columns, PartialCorrelationTest
 from bacadi.baselines.jci_pc import nearest_dag
-from bacadi.baselines.jci_tests import Columns, PartialCorrelationTest
-from bacadi.data.context import ContextData
+from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError, DataError, InferenceError
-from bacadi.graph import erdos_renyi_dag, i_cpdag, is_acyclic, skeleton, topological_order
+from bacadi.graph import i_cpdag, is_acyclic, skeleton, topological_order
 from bacadi.simulate import SyntheticSpec, simulate
+from bacadi.simulate.graphs import erdos_renyi_dag
 
 CHAIN = [(0, 1), (1, 2), (2, 3)]
 FORK = [(0, 1), (0, 2), (0, 3)]

@@ -9,17 +9,17 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from bacadi.baselines.ci_tests import (
+from bacadi.baselines.ci import (
     GaussianTests,
     mask_of,
     members,
 )
-from bacadi.baselines.permutation import PermutationSearch, adjacency, changed_mechanisms, minimum_degree_order
-from bacadi.baselines.ut_igsp import UTIGSP
+from bacadi.baselines.ut_igsp import UTIGSP, PermutationSearch, adjacency, changed_mechanisms, minimum_degree_order
 from bacadi.errors import ConfigError, DataError
-from bacadi.graph import erdos_renyi_dag, i_cpdag, is_acyclic
+from bacadi.graph import i_cpdag, is_acyclic
 from bacadi.simulate import ErdosRenyi, SyntheticSpec, simulate
-from bacadi.simulate.spec import Interventions
+from bacadi.simulate.graphs import erdos_renyi_dag
+from bacadi.simulate.synthetic import Interventions
 
 from .igsp_tasks import ALPHA, ALPHA_INV, N_TASKS, our_search, reference_task, table
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from bacadi.commands.demo import condensed
-from bacadi.data.context import ContextData
+from bacadi.data.contexts import ContextData
 from bacadi.posterior import Posterior
 
 from .conftest import Run

@@ -16,8 +16,9 @@ import pytest
 import bacadi
 from bacadi.commands.evaluate import GOOD
 from bacadi.data import from_file
+from bacadi.data.labelled import Labelled
 from bacadi.metrics.evaluate import evaluate
-from bacadi.posterior import Parameter, Posterior
+from bacadi.posterior import Posterior
 from bacadi.settings.specs import read_spec
 from bacadi.simulate import Task, simulate
 
@@ -53,9 +54,9 @@ def posterior_of(task: Task, graphs: list[np.ndarray], targets: np.ndarray) -> P
     n = len(graphs)
     rng = np.random.default_rng(0)
     parameters = {
-        "weight": Parameter(rng.normal(size=(n, 5, 5)), ("source", "target")),
-        "effect_mean": Parameter(rng.normal(size=(n, 5, 5)), ("context", "variable")),
-        "noise_std": Parameter(np.ones((n, 5)), ("variable",)),
+        "weight": Labelled(rng.normal(size=(n, 5, 5)), ("source", "target")),
+        "effect_mean": Labelled(rng.normal(size=(n, 5, 5)), ("context", "variable")),
+        "noise_std": Labelled(np.ones((n, 5)), ("variable",)),
     }
     return Posterior.from_draws(task.data, np.stack(graphs), np.stack([targets] * n), parameters=parameters)
 

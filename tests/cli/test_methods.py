@@ -9,8 +9,8 @@ from click.testing import Result
 
 import bacadi
 from bacadi.baselines import Estimate
-from bacadi.baselines.dcdi_g import DCDIG
-from bacadi.data.context import ContextData
+from bacadi.baselines.dcdi.dcdi import DCDIG
+from bacadi.data.contexts import ContextData
 from bacadi.settings.methods import BASELINES
 
 from .conftest import Run

@@ -9,7 +9,7 @@ import pytest
 
 from bacadi.errors import ConfigError
 from bacadi.inference.configuration import configuration
-from bacadi.inference.svgd import SVGD
+from bacadi.inference.svgd.method import SVGD
 from bacadi.model.model import Model
 from bacadi.settings import MECHANISMS, PRESETS, Settings, build, resolve, restored
 from bacadi.settings.rules import REFUSED

@@ -13,8 +13,7 @@ from bacadi.data import from_file
 from bacadi.errors import StoreError
 from bacadi.settings.specs import read_spec, spec_from
 from bacadi.simulate import simulate
-from bacadi.simulate.files import FILES
-from bacadi.simulate.truth import load_truth
+from bacadi.simulate.files import FILES, load_truth
 
 from .conftest import Run
 from .test_refusals import assert_refused

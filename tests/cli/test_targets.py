@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bacadi.commands.targets import from_cells, known_targets, to_cells
-from bacadi.data.context import ContextData
+from bacadi.data.contexts import ContextData
 from bacadi.errors import BacadiError
 
 DATA = ContextData(np.zeros((3, 3)), np.array([0, 1, 2]), ("a", "b", "c"), ("b", "a+c"), "obs")

@@ -8,8 +8,8 @@ import pytest
 
 from bacadi.baselines import BootstrapProgress
 from bacadi.commands import opening, watch
-from bacadi.inference.loop import Progress as SVGDProgress
-from bacadi.inference.tempering import Progress as MCMCProgress
+from bacadi.inference.mcmc.ladder import Progress as MCMCProgress
+from bacadi.inference.svgd.method import Progress as SVGDProgress
 from bacadi.settings import resolve
 
 

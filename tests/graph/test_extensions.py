@@ -13,11 +13,11 @@ from bacadi.graph import (
     consistent_extensions,
     consistent_union,
     cpdag,
-    erdos_renyi_dag,
     i_cpdag,
     rooted,
     transitive_closure,
 )
+from bacadi.simulate.graphs import erdos_renyi_dag
 
 from .test_markov import classes, colliders
 

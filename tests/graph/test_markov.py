@@ -10,12 +10,12 @@ from bacadi.graph import (
     all_digraphs,
     consistent_extension,
     cpdag,
-    erdos_renyi_dag,
     i_cpdag,
     markov_equivalent,
     skeleton,
     v_structures,
 )
+from bacadi.simulate.graphs import erdos_renyi_dag
 
 
 def colliders(dag, joined=None):

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bacadi.data.context import ContextData
+from bacadi.data.contexts import ContextData
 from bacadi.graph import all_digraphs
 from bacadi.model.latent import Particle, Structures
 from bacadi.model.model import Model, ModelData

@@ -10,10 +10,9 @@ import pytest
 
 from bacadi.errors import StoreError
 from bacadi.inference.checkpoint import Checkpoint
-from bacadi.inference.estimators import RelaxedEstimator
 from bacadi.inference.fit import Monitor, fit
-from bacadi.inference.loop import Progress
-from bacadi.inference.svgd import SVGD, Ramp, rmsprop
+from bacadi.inference.svgd.estimators import RelaxedEstimator
+from bacadi.inference.svgd.method import SVGD, Progress, Ramp, rmsprop
 from bacadi.model.model import Model
 from bacadi.model.priors import ScaleFree
 from bacadi.posterior.posterior import Posterior

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bacadi.inference.diagnostics import MIN_DRAWS, Criteria, Diagnostics, diagnose
+from bacadi.inference.mcmc.diagnostics import MIN_DRAWS, Criteria, Diagnostics, diagnose
 from bacadi.posterior import Posterior
 
 SHAPE = (2, 500)

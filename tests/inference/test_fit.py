@@ -10,15 +10,19 @@ import numpy as np
 import optax
 import pytest
 
-from bacadi.data.context import ContextData
+from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError, InferenceError
-from bacadi.inference.estimators import BlockwiseEstimator, MarginalEstimator, RelaxedEstimator
 from bacadi.inference.fit import Monitor, fit
-from bacadi.inference.kernels import THREE_TERMS, Bandwidths, ProductRBF
-from bacadi.inference.loop import Finished, Progress, run
-from bacadi.inference.particles import to_posterior
-from bacadi.inference.readings import FiniteReading, LimitReading
-from bacadi.inference.svgd import SVGD, Info, Problem, Ramp, init
+from bacadi.inference.svgd.estimators import (
+    BlockwiseEstimator,
+    FiniteReading,
+    LimitReading,
+    MarginalEstimator,
+    RelaxedEstimator,
+)
+from bacadi.inference.svgd.kernel import THREE_TERMS, Bandwidths, ProductRBF
+from bacadi.inference.svgd.method import SVGD, Finished, Info, Problem, Progress, Ramp, init, run
+from bacadi.inference.svgd.particles import to_posterior
 from bacadi.model.acyclicity import SampledAcyclicity
 from bacadi.model.bge import BGe
 from bacadi.model.effect import HardGaussian, SoftGaussian

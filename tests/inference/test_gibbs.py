@@ -14,12 +14,11 @@ import numpy as np
 import pytest
 
 from bacadi.errors import ConfigError
-from bacadi.graph.acyclicity import is_acyclic
+from bacadi.graph.dag import is_acyclic
 from bacadi.inference.checkpoint import Checkpoint
-from bacadi.inference.gibbs import ChainReading, GibbsEstimator
-from bacadi.inference.loop import Finished, Progress, run
-from bacadi.inference.particles import to_posterior
-from bacadi.inference.svgd import SVGD, Problem, Ramp, advance, init
+from bacadi.inference.svgd.estimators import ChainReading, GibbsEstimator
+from bacadi.inference.svgd.method import SVGD, Finished, Problem, Progress, Ramp, advance, init, run
+from bacadi.inference.svgd.particles import to_posterior
 from bacadi.model.latent import Particle
 from bacadi.model.model import Model, ModelData
 

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bacadi.inference.kernels import (
+from bacadi.inference.svgd.kernel import (
     FOUR_TERMS,
     THREE_TERMS,
     AbstractKernel,

@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from bacadi.data.context import ContextData
+from bacadi.data.contexts import ContextData
 from bacadi.errors import StoreError
-from bacadi.inference import replica, tempering
 from bacadi.inference.checkpoint import Checkpoint
-from bacadi.inference.collapsed_fit import Collapse
-from bacadi.inference.diagnostics import diagnose
+from bacadi.inference.collapsed import Collapse
 from bacadi.inference.exact import enumerate_posterior
 from bacadi.inference.fit import fit
-from bacadi.inference.mcmc import MCMC
-from bacadi.inference.replica import Replica
-from bacadi.inference.tempering import Draws, Progress
+from bacadi.inference.mcmc import ladder as replica
+from bacadi.inference.mcmc import ladder as tempering
+from bacadi.inference.mcmc.diagnostics import diagnose
+from bacadi.inference.mcmc.ladder import Draws, Progress, Replica
+from bacadi.inference.mcmc.method import MCMC
 from bacadi.model.bge import BGe
 from bacadi.model.collapsed import Collapsed
 from bacadi.model.effect import (

@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from bacadi.data.context import ContextData
+from bacadi.data.contexts import ContextData
 from bacadi.graph import is_acyclic
-from bacadi.graph.counting import log_orders
-from bacadi.inference import chains
-from bacadi.inference.chains import Chains, Counts
+from bacadi.graph.enumerate import log_orders
 from bacadi.inference.exact import ExactDraws, enumerate_posterior
-from bacadi.inference.mcmc import MoveWeights
-from bacadi.inference.replica import Replica, compiled_target
-from bacadi.inference.start import Structure, initial
+from bacadi.inference.mcmc import chain as chains
+from bacadi.inference.mcmc.chain import Chains, Counts
+from bacadi.inference.mcmc.ladder import Replica, compiled_target
+from bacadi.inference.mcmc.method import MoveWeights
+from bacadi.inference.mcmc.start import Structure, initial
 from bacadi.model.collapsed import Collapsed, StructurePrior
 from bacadi.model.effect import EffectMixture, HardGaussian, ShiftGaussian
 from bacadi.model.knowledge import Knowledge

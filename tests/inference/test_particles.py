@@ -7,13 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bacadi.data.context import ContextData
+from bacadi.data.contexts import ContextData
 from bacadi.errors import InferenceError
-from bacadi.graph.acyclicity import is_acyclic
-from bacadi.inference.loop import Finished
-from bacadi.inference.particles import Draws, collapse_draws, to_posterior
-from bacadi.inference.readings import FiniteReading, LimitReading
-from bacadi.inference.svgd import SVGD, Info, Problem, Tempered, init
+from bacadi.graph.dag import is_acyclic
+from bacadi.inference.svgd.estimators import FiniteReading, LimitReading
+from bacadi.inference.svgd.method import SVGD, Finished, Info, Problem, Tempered, init
+from bacadi.inference.svgd.particles import Draws, collapse_draws, to_posterior
 from bacadi.model.bge import BGe
 from bacadi.model.effect import HardGaussian, SoftGaussian
 from bacadi.model.knowledge import Knowledge

@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bacadi.graph.acyclicity import is_acyclic
-from bacadi.inference.readings import FiniteReading, LimitReading
+from bacadi.graph.dag import is_acyclic
+from bacadi.inference.svgd.estimators import FiniteReading, LimitReading
 from bacadi.model.bge import BGe
 from bacadi.model.effect import HardGaussian
 from bacadi.model.latent import Particle, target_logits

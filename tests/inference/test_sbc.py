@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare, invgamma, norm
 
-from bacadi.data.context import ContextData
+from bacadi.data.contexts import ContextData
 from bacadi.graph import topological_order
-from bacadi.inference import tempering
-from bacadi.inference.diagnostics import effective_sample_size
 from bacadi.inference.exact import ExactPosterior, enumerate_posterior
-from bacadi.inference.mcmc import MCMC, MoveWeights
-from bacadi.inference.replica import Replica, compiled_target
-from bacadi.inference.start import Structure
+from bacadi.inference.mcmc import ladder as tempering
+from bacadi.inference.mcmc.diagnostics import effective_sample_size
+from bacadi.inference.mcmc.ladder import Replica, compiled_target
+from bacadi.inference.mcmc.method import MCMC, MoveWeights
+from bacadi.inference.mcmc.start import Structure
 from bacadi.metrics.calibration import (
     Forecasts,
     edge_forecasts,

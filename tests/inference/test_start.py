@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bacadi.data.context import ContextData
+from bacadi.data.contexts import ContextData
 from bacadi.graph import is_acyclic
-from bacadi.inference import tempering
-from bacadi.inference.mcmc import MCMC
-from bacadi.inference.start import edge_weights, initial, settle, shifts, target_weights
+from bacadi.inference.mcmc import ladder as tempering
+from bacadi.inference.mcmc.method import MCMC
+from bacadi.inference.mcmc.start import edge_weights, initial, settle, shifts, target_weights
 from bacadi.model.collapsed import Collapsed
 from bacadi.model.effect import HardGaussian
 from bacadi.model.factors_gp import Group

@@ -8,7 +8,6 @@ from sklearn.calibration import calibration_curve
 from sklearn.metrics import brier_score_loss
 
 from bacadi.errors import ConfigError, DataError
-from bacadi.graph import erdos_renyi_dag
 from bacadi.metrics import (
     Forecasts,
     brier_score,
@@ -18,6 +17,7 @@ from bacadi.metrics import (
     reliability_curve,
     target_forecasts,
 )
+from bacadi.simulate.graphs import erdos_renyi_dag
 
 
 def some_forecasts(seed, n=60, levels=None):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bacadi.errors import DataError
-from bacadi.graph import all_dags, consistent_extensions, cpdag, erdos_renyi_dag, i_cpdag
+from bacadi.graph import all_dags, consistent_extensions, cpdag, i_cpdag
 from bacadi.metrics import (
     average_precision,
     expected_shd,
@@ -14,6 +14,7 @@ from bacadi.metrics import (
     structural_hamming_distance,
     structural_intervention_distance,
 )
+from bacadi.simulate.graphs import erdos_renyi_dag
 
 from .definition import cost_of, dags_up_to_relabelling
 

@@ -4,7 +4,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from bacadi.graph import erdos_renyi_dag, transitive_closure
+from bacadi.graph import transitive_closure
 from bacadi.metrics import (
     ancestor_probabilities,
     effect_mean_error,
@@ -14,6 +14,7 @@ from bacadi.metrics import (
     total_effect_rmse,
     total_effects,
 )
+from bacadi.simulate.graphs import erdos_renyi_dag
 
 
 def by_paths(weights):

@@ -7,20 +7,21 @@ import numpy as np
 import pytest
 
 from bacadi import metrics
-from bacadi.data.context import ContextData
+from bacadi.data.contexts import ContextData
+from bacadi.data.labelled import Labelled
 from bacadi.errors import DataError
-from bacadi.graph import cpdag, erdos_renyi_dag, i_cpdag
+from bacadi.graph import cpdag, i_cpdag
 from bacadi.inference.configuration import configuration
 from bacadi.metrics.evaluate import CLASS_PARAMETER, evaluate
 from bacadi.model.bge import BGe
 from bacadi.model.effect import SoftGaussian
 from bacadi.model.model import Model
 from bacadi.model.neural import NeuralGaussian
-from bacadi.posterior import Parameter, Posterior
+from bacadi.posterior import Posterior
 from bacadi.simulate import ErdosRenyi, GeneExpressionSpec, HeldOut, Interventions, Neural, SyntheticSpec, simulate
-from bacadi.simulate.files import write_task
-from bacadi.simulate.grn_spec import HeldOutKnockOuts, KnockOuts
-from bacadi.simulate.truth import load_truth
+from bacadi.simulate.expression import HeldOutKnockOuts, KnockOuts
+from bacadi.simulate.files import load_truth, write_task
+from bacadi.simulate.graphs import erdos_renyi_dag
 
 SPEC = SyntheticSpec(n_variables=5, graph=ErdosRenyi(1), held_out=HeldOut(3, 10, 2))
 TASK = simulate(SPEC, seed=1)
@@ -59,9 +60,9 @@ def with_linear_parameters(task, n=6):
     rng = np.random.default_rng(5)
     d, m = task.data.n_variables, task.data.n_contexts
     parameters = {
-        "weight": Parameter(rng.normal(size=(n, d, d)), ("source", "target")),
-        "noise_std": Parameter(rng.uniform(0.5, 1, (n, d)), ("variable",)),
-        "effect_mean": Parameter(rng.normal(size=(n, m, d)), ("context", "variable")),
+        "weight": Labelled(rng.normal(size=(n, d, d)), ("source", "target")),
+        "noise_std": Labelled(rng.uniform(0.5, 1, (n, d)), ("variable",)),
+        "effect_mean": Labelled(rng.normal(size=(n, m, d)), ("context", "variable")),
     }
     return some_posterior(task, n, parameters=parameters)
 
@@ -128,7 +129,7 @@ def test_names_decide_and_not_positions():
         posterior.graph[0][:, variables][:, :, variables],
         posterior.intervention_target[0][:, contexts][:, :, variables],
         posterior.sample_stats["log_posterior"].values[0],
-        parameters={name: Parameter(v, posterior.parameters[name].dims) for name, v in parameters.items()},
+        parameters={name: Labelled(v, posterior.parameters[name].dims) for name, v in parameters.items()},
     )
     assert evaluate(same, TASK) == pytest.approx(evaluate(posterior, TASK))
     other = replace(posterior, variables=("a", *posterior.variables[1:]))
@@ -175,7 +176,7 @@ def test_a_task_from_files_gives_what_the_task_gives(tmp_path, mechanism):
 def test_classes_are_scored_by_bounds_and_in_favour_of_the_method():
     guesses = np.stack([TASK.graph, erdos_renyi_dag(np.random.default_rng(3), 5, 1.5)])
     classes = np.stack([cpdag(guess) for guess in guesses])
-    parameters = {CLASS_PARAMETER: Parameter(classes, ("source", "target"))}
+    parameters = {CLASS_PARAMETER: Labelled(classes, ("source", "target"))}
     posterior = Posterior.from_draws(TASK.data, guesses, np.stack([TASK.targets] * 2), parameters=parameters)
     values = evaluate(posterior, TASK)
     bounds = [metrics.sid_bounds(pdag, TASK.graph) for pdag in classes]
@@ -249,7 +250,7 @@ def test_a_posterior_of_each_model_and_its_file_are_evaluated_alike(tmp_path, mo
         named = model.effect.named(particle.theta_int, model.mechanism)
         stacked.append(named | (model.mechanism.named(particle.theta) if model.has_parameters else {}))
     parameters = {
-        name: Parameter(np.stack([np.asarray(one[name].values) for one in stacked]), item.dims)
+        name: Labelled(np.stack([np.asarray(one[name].values) for one in stacked]), item.dims)
         for name, item in stacked[0].items()
     }
     posterior = some_posterior(TASK, n, parameters=parameters, attrs={"configuration": {"model": configuration(model)}})

@@ -5,14 +5,12 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from bacadi import fit
-from bacadi.data.context import ContextData
-from bacadi.inference.collapsed_fit import Collapse
-from bacadi.inference.mcmc import MCMC
+from bacadi.data.contexts import ContextData
+from bacadi.inference.collapsed import Collapse
+from bacadi.inference.mcmc.method import MCMC
 from bacadi.metrics import untargeted
-from bacadi.metrics.align import aligned
-from bacadi.metrics.densities import FunctionDensity
-from bacadi.metrics.evaluate import evaluate
-from bacadi.metrics.predictive import density_of, log_rows
+from bacadi.metrics.evaluate import aligned, evaluate
+from bacadi.metrics.likelihood import FunctionDensity, density_of, log_rows
 from bacadi.model.bge import BGe
 from bacadi.model.gaussian_process_mechanism import GaussianProcess
 from bacadi.model.kernels_gp import RBF, AdditiveRBF

@@ -8,22 +8,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
-from bacadi.data.context import ContextData
+from bacadi.data.contexts import ContextData
+from bacadi.data.labelled import Labelled
 from bacadi.errors import DataError
-from bacadi.graph import erdos_renyi_dag
 from bacadi.inference.configuration import configuration
 from bacadi.metrics import effect_log_density, interventional_nll, predictive_nll, untargeted
-from bacadi.metrics.densities import LinearDensity, NetworkDensity
-from bacadi.metrics.fitted import Marginal, MaximumLikelihood
-from bacadi.metrics.predictive import density_of
-from bacadi.metrics.quantities import held_out_likelihood
+from bacadi.metrics.evaluate import held_out_likelihood
+from bacadi.metrics.likelihood import LinearDensity, Marginal, MaximumLikelihood, NetworkDensity, density_of
 from bacadi.model.bge import BGe
 from bacadi.model.linear import LinearGaussian, LinearTheta
 from bacadi.model.neural import NeuralGaussian
 from bacadi.model.noise import InferredNoise
-from bacadi.posterior.draws import Draw, Parameter
-from bacadi.posterior.posterior import Posterior
+from bacadi.posterior.posterior import Draw, Posterior
 from bacadi.simulate import Effects, ErdosRenyi, HeldOut, Shift, SyntheticSpec, simulate
+from bacadi.simulate.graphs import erdos_renyi_dag
 
 D = 4
 
@@ -71,7 +69,7 @@ def test_network_density_equals_the_model(activation):
         graph = jnp.asarray(draw.graph, float)
         model = np.asarray(jax.vmap(lambda row: mechanism.log_prob(theta, graph, row))(jnp.asarray(data.x)))
     attrs = {"configuration": {"model": {"mechanism": configuration(mechanism)}}}
-    parameters = {name: Parameter(np.asarray(v)[None], dims) for name, (v, dims) in mechanism.named(theta).items()}
+    parameters = {name: Labelled(np.asarray(v)[None], dims) for name, (v, dims) in mechanism.named(theta).items()}
     drawn = Posterior.from_draws(data, draw.graph[None], draw.targets[None], parameters=parameters, attrs=attrs)
     density = density_of(drawn, data)
     assert isinstance(density, NetworkDensity)
@@ -216,9 +214,9 @@ def test_the_truth_as_a_posterior_scores_as_the_truth(standardize):
     scaled = weights * scaling.scale[:, None] / scaling.scale
     intercept = (scaling.shift @ weights - scaling.shift) / scaling.scale
     parameters = {
-        "weight": Parameter(scaled[None], ("source", "target")),
-        "intercept": Parameter(intercept[None], ("variable",)),
-        "noise_std": Parameter((task.network.noise_std / scaling.scale)[None], ("variable",)),
+        "weight": Labelled(scaled[None], ("source", "target")),
+        "intercept": Labelled(intercept[None], ("variable",)),
+        "noise_std": Labelled((task.network.noise_std / scaling.scale)[None], ("variable",)),
     }
     posterior = Posterior.from_draws(task.data, task.graph[None], task.targets[None], parameters=parameters)
     found = held_out_likelihood(posterior, task)

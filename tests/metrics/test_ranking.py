@@ -5,7 +5,6 @@ from hypothesis import strategies as st
 from sklearn.metrics import auc, average_precision_score, precision_recall_curve
 
 from bacadi.errors import DataError
-from bacadi.graph import erdos_renyi_dag
 from bacadi.metrics import (
     average_precision,
     edge_auprc,
@@ -14,6 +13,7 @@ from bacadi.metrics import (
     target_average_precision,
     top_target_accuracy,
 )
+from bacadi.simulate.graphs import erdos_renyi_dag
 
 
 def trapezoid(truth, scores):

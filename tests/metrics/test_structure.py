@@ -9,13 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bacadi.errors import DataError, InferenceError
-from bacadi.graph import all_dags, erdos_renyi_dag
+from bacadi.graph import all_dags
 from bacadi.metrics import (
     expected_shd,
     expected_sid,
     structural_hamming_distance,
     structural_intervention_distance,
 )
+from bacadi.simulate.graphs import erdos_renyi_dag
 
 from .definition import brute_force_sid, cost_of, dags_up_to_relabelling
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import multigammaln
 from scipy.stats import multivariate_t
 
-from bacadi.data.context import ContextData
+from bacadi.data.contexts import ContextData
 from bacadi.graph import all_dags, cpdag
 from bacadi.model.bge import BGe, BGeStatistics
 

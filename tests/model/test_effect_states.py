@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import invgamma, kstest, multivariate_normal, multivariate_t
 
-from bacadi.data.context import ContextData
+from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError
 from bacadi.model.collapsed import EffectKind
 from bacadi.model.effect import (

@@ -9,10 +9,11 @@ from scipy.special import expit
 from scipy.stats import invgamma, multivariate_normal, multivariate_t
 from threadpoolctl import threadpool_limits
 
-from bacadi.data.context import ContextData
+from bacadi.data.contexts import ContextData
+from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError
 from bacadi.model import functions_gp
-from bacadi.model.collapsed import Drawn, EffectKind, States
+from bacadi.model.collapsed import EffectKind, States
 from bacadi.model.factors_gp import Approximation, Group
 from bacadi.model.functions import Functions
 from bacadi.model.gaussian_process import KernelEvidence
@@ -255,7 +256,7 @@ def test_hyperparameters_are_chosen_for_all_nodes_or_each() -> None:
     assert set(each[:4]) == set(one)
 
 
-def values_of(drawn: dict[str, Drawn]) -> dict[str, np.ndarray]:
+def values_of(drawn: dict[str, Labelled]) -> dict[str, np.ndarray]:
     return {name: np.asarray(item.values) for name, item in drawn.items()}
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import invgamma, kstest, multivariate_normal, multivariate_t, norm
 
-from bacadi.data.context import ContextData
+from bacadi.data.contexts import ContextData
 from bacadi.graph import all_dags, cpdag
 from bacadi.model.bge import BGe
 from bacadi.model.collapsed import EffectKind, States

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bacadi.data.context import ContextData
+from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError
 from bacadi.model.bge import BGe
 from bacadi.model.effect import HardGaussian, SoftGaussian

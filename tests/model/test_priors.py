@@ -11,7 +11,7 @@ from scipy import integrate, stats
 
 from bacadi.errors import ConfigError
 from bacadi.graph import all_digraphs, h, is_acyclic
-from bacadi.graph.counting import log_subsets
+from bacadi.graph.enumerate import log_subsets
 from bacadi.model.acyclicity import AcyclicityOfProbs, SampledAcyclicity, acyclicity
 from bacadi.model.effect import HardGaussian, HardTheta
 from bacadi.model.latent import edge_probs, limit_graph, limit_targets

@@ -5,8 +5,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from bacadi.data.context import ContextData
-from bacadi.posterior import Parameter, Posterior
+from bacadi.data.contexts import ContextData
+from bacadi.data.labelled import Labelled
+from bacadi.posterior import Posterior
 
 
 def random_posterior(
@@ -20,12 +21,12 @@ def random_posterior(
     graph = np.triu(rng.random((*shape, d, d)) < 0.5, 1)[..., order, :][..., order]
     targets = rng.random((*shape, m, d)) < 0.3
     parameters = {
-        "weight": Parameter(rng.normal(size=(*shape, d, d)), ("source", "target")),
-        "effect_mean": Parameter(rng.normal(size=(*shape, m, d)), ("context", "variable")),
-        "noise_std": Parameter(rng.random((*shape, d)).astype(np.float32), ("variable",)),
-        "layer": Parameter(rng.normal(size=(*shape, 3, d)), ("hidden", "variable")),
+        "weight": Labelled(rng.normal(size=(*shape, d, d)), ("source", "target")),
+        "effect_mean": Labelled(rng.normal(size=(*shape, m, d)), ("context", "variable")),
+        "noise_std": Labelled(rng.random((*shape, d)).astype(np.float32), ("variable",)),
+        "layer": Labelled(rng.normal(size=(*shape, 3, d)), ("hidden", "variable")),
     }
-    stats = {"energy": Parameter(np.arange(5.0), ("step",)), "accepted": Parameter(rng.random(shape) < 0.5)}
+    stats = {"energy": Labelled(np.arange(5.0), ("step",)), "accepted": Labelled(rng.random(shape) < 0.5)}
     attrs = {"seed": 3, "method": "test", "wall_time": 1.25, "config": {"slope": [1, None]}, "fast": True, "note": None}
     return Posterior.from_draws(
         data, graph, targets, rng.normal(size=shape), parameters=parameters, sample_stats=stats, attrs=attrs

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bacadi.data.context import ContextData
+from bacadi.data.contexts import ContextData
+from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError, InferenceError
-from bacadi.graph.acyclicity import is_acyclic
-from bacadi.posterior import Parameter, Posterior, weights
-from bacadi.posterior.graphs import consensus, distinct_graphs
+from bacadi.graph.dag import is_acyclic
+from bacadi.posterior import Posterior, weights
+from bacadi.posterior.summaries import consensus, distinct_graphs
 
 CYCLE = np.array([[0, 1], [1, 0]])
 EDGE = np.array([[0, 1], [0, 0]])
@@ -123,7 +124,7 @@ def test_no_context_gives_empty_target_tables(make_posterior):
 
 def test_parameter_table_describes_an_edge_by_the_draws_that_have_it():
     values = np.array([[[0, 1.0], [9, 9]], [[0, 3.0], [9, 9]], [[0, np.nan], [9, 9]]])
-    parameters = {"weight": Parameter(values, ("source", "target"))}
+    parameters = {"weight": Labelled(values, ("source", "target"))}
     posterior = two_variables([EDGE, EDGE, EMPTY], np.log([0.3, 0.1, 0.6]), parameters=parameters)
     table = posterior.parameter_table("weight").set_index(["source", "target"])
     row = table.loc[("a", "b")]
@@ -135,7 +136,7 @@ def test_parameter_table_describes_an_edge_by_the_draws_that_have_it():
 
 def test_parameter_table_follows_the_names_of_the_axes(posterior):
     swapped = np.swapaxes(posterior.parameters["weight"].values, 2, 3)
-    other = replace(posterior, parameters={"weight": Parameter(swapped, ("target", "source"))})
+    other = replace(posterior, parameters={"weight": Labelled(swapped, ("target", "source"))})
     index = ["source", "target"]
     left = posterior.parameter_table("weight").set_index(index).sort_index()
     right = other.parameter_table("weight").set_index(index).sort_index()
@@ -226,13 +227,13 @@ def test_description_names_the_numbers_that_matter():
         ({"variables": ("a", "b")}, "graph"),
         ({"variables": ("a", "a", "b", "c")}, "twice"),
         ({"graph": np.full((2, 7, 4, 4), 2, np.int8)}, "neither 0 nor 1"),
-        ({"parameters": {"weight": Parameter(np.zeros((2, 7, 3)), ("variable",))}}, "'variable' has 3"),
-        ({"parameters": {"weight": Parameter(np.zeros(4), ("variable",))}}, "does not have the axes"),
-        ({"parameters": {"graph": Parameter(np.zeros((2, 7)))}}, "field of its own"),
-        ({"parameters": {"x": Parameter(np.zeros((2, 7, 4, 4)), ("variable", "variable"))}}, "repeat"),
-        ({"parameters": {"context": Parameter(np.zeros((2, 7)))}}, "names no axis"),
-        ({"sample_stats": {"names": Parameter(np.array(["a"]), ("step",))}}, "no number"),
-        ({"constant_data": {"x": Parameter(np.zeros((2, 7)))}}, "constant"),
+        ({"parameters": {"weight": Labelled(np.zeros((2, 7, 3)), ("variable",))}}, "'variable' has 3"),
+        ({"parameters": {"weight": Labelled(np.zeros(4), ("variable",))}}, "does not have the axes"),
+        ({"parameters": {"graph": Labelled(np.zeros((2, 7)))}}, "field of its own"),
+        ({"parameters": {"x": Labelled(np.zeros((2, 7, 4, 4)), ("variable", "variable"))}}, "repeat"),
+        ({"parameters": {"context": Labelled(np.zeros((2, 7)))}}, "names no axis"),
+        ({"sample_stats": {"names": Labelled(np.array(["a"]), ("step",))}}, "no number"),
+        ({"constant_data": {"x": Labelled(np.zeros((2, 7)))}}, "constant"),
     ],
 )
 def test_constructor_checks_and_changes_nothing(posterior, change, message):

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from bacadi.data.labelled import Labelled
 from bacadi.errors import StoreError
-from bacadi.posterior import Parameter, Posterior, load, save
+from bacadi.posterior import Posterior, load, save
 
 
 def assert_same(left: Posterior, right: Posterior) -> None:
@@ -42,7 +43,7 @@ def test_round_trip_of_awkward_content(posterior, tmp_path):
         log_weight=log_weight,
         variables=("Größe", "基因", 'say "x", y', ""),
         contexts=("a/b", "\n", "🧬"),
-        sample_stats={"bad": Parameter(np.array([np.nan, np.inf, -0.0]), ("step",)), "n": Parameter(np.int64(3))},
+        sample_stats={"bad": Labelled(np.array([np.nan, np.inf, -0.0]), ("step",)), "n": Labelled(np.int64(3))},
         attrs={"seed": 2**80, "empty": "", "text": "ü", "list": [1, "x"], "no": False, "none": None, "inf": np.inf},
         observational=None,
     )

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from bacadi.data.context import ContextData
+from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError
 from bacadi.posterior import Posterior
 from bacadi.report import plot_edges, plot_particles, plot_targets, save_figure

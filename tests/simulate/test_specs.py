@@ -27,8 +27,8 @@ from bacadi.simulate import (
     UniformNoise,
     simulate,
 )
-from bacadi.simulate.grn_noise import Counts, Dropout
-from bacadi.simulate.grn_spec import GeneExpressionSpec
+from bacadi.simulate.expression import GeneExpressionSpec
+from bacadi.simulate.grn import Counts, Dropout
 
 TASKS = sorted((Path(__file__).parents[2] / "studies" / "tasks").glob("*.toml"))
 PAPER = {

@@ -1,14 +1,19 @@
 """Baselines of the paper under one interface: `Bootstrap(JCIPC()).fit(data)` gives a `Posterior` like every method."""
 
 from bacadi.baselines.base import AbstractBaseline, Estimate
-from bacadi.baselines.bootstrap import Bootstrap, BootstrapProgress
-from bacadi.baselines.dcdi_g import DCDIG
-from bacadi.baselines.fitted import Fitted
-from bacadi.baselines.gies import GIES
-from bacadi.baselines.gnies import GnIES
+from bacadi.baselines.bootstrap import (
+    AbstractWeights,
+    AverageLikelihoodWeights,
+    Bootstrap,
+    BootstrapProgress,
+    PosteriorWeights,
+    UniformWeights,
+)
+from bacadi.baselines.dcdi.dcdi import DCDIG
+from bacadi.baselines.gaussian import Fitted
+from bacadi.baselines.greedy import GIES, GnIES
 from bacadi.baselines.jci_pc import JCIPC
 from bacadi.baselines.ut_igsp import UTIGSP
-from bacadi.baselines.weights import AbstractWeights, AverageLikelihoodWeights, PosteriorWeights, UniformWeights
 
 __all__ = [
     "DCDIG",

@@ -11,8 +11,8 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Float, Int8
 
-from bacadi.baselines.fitted import Fitted, linear_gaussian
-from bacadi.data.context import ContextData
+from bacadi.baselines.gaussian import Fitted, linear_gaussian
+from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError, DataError
 
 

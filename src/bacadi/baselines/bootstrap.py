@@ -1,6 +1,10 @@
-"""The nonparametric DAG bootstrap (Friedman et al., 1999; the appendix on baselines): a posterior from any baseline."""
+"""How the bootstrap weighs what it found: by posterior, as the published code, or alike.
+
+The nonparametric DAG bootstrap (Friedman et al., 1999; the appendix on baselines): a posterior from any baseline.
+"""
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
@@ -9,14 +13,72 @@ import numpy as np
 from jaxtyping import Float, Int8
 
 from bacadi.baselines.base import AbstractBaseline, Estimate
-from bacadi.baselines.fitted import Fitted
-from bacadi.baselines.weights import AbstractWeights, PosteriorWeights, Score
-from bacadi.data.context import ContextData
+from bacadi.baselines.gaussian import Fitted
+from bacadi.data.contexts import ContextData
+from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError, DataError, InferenceError
 from bacadi.graph import consistent_extension
 from bacadi.inference.configuration import configuration
-from bacadi.posterior.draws import Parameter
 from bacadi.posterior.posterior import Posterior
+
+
+class Score(NamedTuple):
+    """What is known of one (graph, targets) pair: log-likelihoods at the parameters that go with it."""
+
+    log_likelihood: float  # of the data
+    average_on_sample: float  # of the bootstrap sample it was learned from, a row
+    n_parameters: int
+    n_rows: int
+
+
+class AbstractWeights(ABC):
+    """The log weight of a pair, up to a constant."""
+
+    once: bool  # whether a pair that several samples found counts once, or as often as it was found
+
+    @abstractmethod
+    def log_p(self, score: Score) -> float: ...
+
+
+@dataclass(frozen=True)
+class PosteriorWeights(AbstractWeights):
+    """The paper's text, log p(G, I | D) up to a constant: log p(D | best parameters) - ½ · parameters · log n (BIC).
+
+    Graphs and targets are equally probable a priori; a pair counts once however often it was found.
+
+    >>> round(PosteriorWeights().log_p(Score(-10.0, -2.0, 2, 100)), 3)
+    -14.605
+    """
+
+    once = True
+
+    def log_p(self, score: Score) -> float:
+        return score.log_likelihood - 0.5 * score.n_parameters * float(np.log(score.n_rows))
+
+
+@dataclass(frozen=True)
+class AverageLikelihoodWeights(AbstractWeights):
+    """The authors' code: exp(average log-likelihood a row) on the bootstrap sample; a pair counts once.
+
+    >>> AverageLikelihoodWeights().log_p(Score(-10.0, -2.0, 2, 100))
+    -2.0
+    """
+
+    once = True
+
+    def log_p(self, score: Score) -> float:
+        return score.average_on_sample
+
+
+@dataclass(frozen=True)
+class UniformWeights(AbstractWeights):
+    """Every bootstrap sample alike, so that a pair counts as often as it was found (Friedman et al., 1999)."""
+
+    once = False
+
+    def log_p(self, score: Score) -> float:
+        return 0.0
+
 
 # Where a baseline finds classes of DAGs, they stand beside the DAGs drawn from them, and `evaluate` scores them.
 CLASS_PARAMETER = "cpdag"
@@ -138,7 +200,7 @@ class Bootstrap:
         parameters = _together([fit.parameters for fit in fits])
         classes = np.stack([one.graph for one in found])
         if self.baseline.finds_classes or (classes & classes.swapaxes(1, 2)).any():
-            parameters[CLASS_PARAMETER] = Parameter(classes, ("source", "target"))
+            parameters[CLASS_PARAMETER] = Labelled(classes, ("source", "target"))
         return Posterior.from_draws(
             data,
             np.stack([sample.dag for sample in kept]),
@@ -149,7 +211,7 @@ class Bootstrap:
                 "log_likelihood": _stacked([fit.log_likelihood for fit in fits]),
                 "n_retries": _stacked([sample.n_retries for sample in kept]),
             },
-            constant_data={"known_target": Parameter(known, ("context", "variable"))},
+            constant_data={"known_target": Labelled(known, ("context", "variable"))},
             attrs=attrs,
         )
 
@@ -227,7 +289,7 @@ def _score(sample: Sample, fit: Fitted, data: ContextData) -> Score:
     return Score(fit.log_likelihood, sample.average_log_likelihood, fit.n_parameters, data.n_rows)
 
 
-def _together(fits: list[dict[str, Parameter]]) -> dict[str, Parameter]:
+def _together(fits: list[dict[str, Labelled]]) -> dict[str, Labelled]:
     """Each parameter of all draws, a draw a row."""
     return {name: _stacked([fit[name].values for fit in fits], *dims) for name, (_, dims) in fits[0].items()}
 
@@ -238,5 +300,5 @@ def _multiplicity(found: list[Estimate]) -> Float[np.ndarray, " n"]:
     return np.array([keys.count(key) for key in keys], dtype=float)
 
 
-def _stacked(values: list, *dims: str) -> Parameter:
-    return Parameter(np.array(values), dims)
+def _stacked(values: list, *dims: str) -> Labelled:
+    return Labelled(np.array(values), dims)

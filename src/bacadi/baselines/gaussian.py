@@ -2,6 +2,8 @@
 
 x_j = Σ_i w_ij x_i + b_j + σ_j ε in the rows where j is no target, x_j = μ_kj + s_kj ε in those of a context k that
 targets it. `graph[i, j] = 1` means i -> j.
+
+Parameters that go with an estimate in a posterior: linear Gaussian ones, unless the baseline brings its own.
 """
 
 from typing import NamedTuple
@@ -9,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int8
 
-from bacadi.data.context import ContextData
+from bacadi.data.contexts import ContextData
+from bacadi.data.labelled import Labelled
 
 LOG_2PI = float(np.log(2 * np.pi))
 
@@ -90,3 +93,35 @@ def log_normal(
 ) -> Float[np.ndarray, "..."]:
     """log N(x; mean, std²), entry by entry."""
     return np.asarray(-0.5 * (LOG_2PI + ((x - mean) / std) ** 2) - np.log(std))
+
+
+class Fitted(NamedTuple):
+    """Parameters of a DAG and its targets by the names of a posterior, and log p(rows | them) of the rows at hand.
+
+    The names and axes are those of `bacadi.model`, for `bacadi.metrics` finds the density by them. `n_parameters` is
+    what a weight by posterior counts.
+    """
+
+    parameters: dict[str, Labelled]
+    log_likelihood: float
+    n_parameters: int
+
+
+def linear_gaussian(data: ContextData, dag: Int8[np.ndarray, "d d"], targets: Int8[np.ndarray, "M d"]) -> Fitted:
+    """The most likely linear Gaussian parameters: see `fit_gaussian`.
+
+    A variable has an intercept and a noise, an edge a weight, a target a mean and a spread.
+
+    >>> data = ContextData(np.array([[0.0], [2.0]]), np.array([0, 0]), ("a",), (), "obs")
+    >>> linear_gaussian(data, np.zeros((1, 1), np.int8), np.zeros((0, 1), np.int8)).n_parameters
+    2
+    """
+    fit = fit_gaussian(data, dag, targets)
+    parameters = {
+        "weight": Labelled(fit.weight, ("source", "target")),
+        "intercept": Labelled(fit.intercept, ("variable",)),
+        "noise_std": Labelled(fit.noise_std, ("variable",)),
+        "effect_mean": Labelled(fit.effect_mean, ("context", "variable")),
+        "effect_noise_std": Labelled(fit.effect_noise_std, ("context", "variable")),
+    }
+    return Fitted(parameters, fit.log_likelihood, 2 * data.n_variables + int(dag.sum()) + 2 * int(targets.sum()))

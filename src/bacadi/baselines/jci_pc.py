@@ -12,9 +12,9 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Int8, Shaped
 
 from bacadi.baselines.base import AbstractBaseline, Estimate, check_inputs
-from bacadi.baselines.jci_tests import Columns, PartialCorrelationTest, not_constant, singular_columns
-from bacadi.baselines.plugins import package
-from bacadi.data.context import ContextData
+from bacadi.baselines.ci import Columns, PartialCorrelationTest, not_constant, singular_columns
+from bacadi.baselines.greedy import package
+from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError, DataError
 from bacadi.graph import consistent_extension, i_cpdag, meek_closure
 

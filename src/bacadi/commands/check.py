@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.console import Console
 
-    from bacadi.data.findings import Diagnosis, Severity
+    from bacadi.data.checks import Diagnosis, Severity
 
 _LISTED_CONTEXTS, _LISTED_VARIABLES, _LISTED_FINDINGS = 20, 12, 8
 
@@ -41,8 +41,8 @@ def check(
 
 def which_context(table: "pd.DataFrame") -> str:
     """A sentence that names the columns that could be the context column."""
-    from bacadi.data.labels import context_candidates
-    from bacadi.data.words import listed
+    from bacadi.data.checks import context_candidates
+    from bacadi.data.text import listed
 
     candidates = context_candidates(table)
     if not candidates:
@@ -53,7 +53,7 @@ def which_context(table: "pd.DataFrame") -> str:
 def _print_diagnosis(path: Path, diagnosis: "Diagnosis") -> None:
     from rich.console import Console
 
-    from bacadi.data.findings import Severity
+    from bacadi.data.checks import Severity
 
     console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
     console.print(str(path), style="bold")
@@ -103,8 +103,8 @@ def _print_findings(console: "Console", diagnosis: "Diagnosis", severity: "Sever
 
 
 def _verdict(diagnosis: "Diagnosis") -> str:
-    from bacadi.data.findings import Severity
-    from bacadi.data.words import counted
+    from bacadi.data.checks import Severity
+    from bacadi.data.text import counted
 
     errors, warnings = len(diagnosis.of(Severity.ERROR)), len(diagnosis.of(Severity.WARNING))
     if errors:

@@ -123,7 +123,7 @@ def condensed(posterior: "Posterior") -> "Posterior":
 
 
 def _write_data(task: "Task", path: Path) -> None:
-    from bacadi.posterior.files import write_text
+    from bacadi.data.text import write_text
 
     data = task.data
     labels = (data.observational, *data.contexts)

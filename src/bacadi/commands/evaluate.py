@@ -62,10 +62,10 @@ def evaluate(
     if json_file is not None and json_file.is_dir():
         raise ConfigError(f"--json '{json_file}' is a folder; give the name of a file.")
     from bacadi.commands.export import posterior_file
+    from bacadi.data.text import write_text
     from bacadi.metrics.evaluate import evaluate as compare
     from bacadi.posterior import load
-    from bacadi.posterior.files import write_text
-    from bacadi.simulate.truth import load_truth
+    from bacadi.simulate.files import load_truth
 
     path = posterior_file(source)
     posterior, known = load(path), load_truth(truth)

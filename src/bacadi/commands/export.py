@@ -17,11 +17,11 @@ def export(
     ] = 0.5,
 ) -> None:
     """Write the posterior graph as CSV, GraphML, DOT or node-link JSON."""
-    from bacadi.data.words import closest, quoted
+    from bacadi.data.text import closest, quoted
     from bacadi.posterior import Format, load
     from bacadi.posterior import export as export_file
     from bacadi.posterior.export import WRITERS
-    from bacadi.posterior.graphs import check_threshold
+    from bacadi.posterior.summaries import check_threshold
 
     formats = {format.value: format for format in Format}
     if to not in formats:

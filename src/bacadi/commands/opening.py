@@ -19,7 +19,7 @@ def opening(settings: Settings) -> str:
 
 def is_compiled() -> bool:
     """Whether the compiled sampler of an earlier run lies in numba's cache."""
-    from bacadi.inference import moves
+    from bacadi.inference.mcmc import moves
 
     folder = moves.advance.stats.cache_path
     return folder is not None and is_cached(Path(moves.__file__), "advance", Path(folder))

@@ -12,15 +12,14 @@ from jaxtyping import Float
 
 import bacadi
 from bacadi.commands import targets as known_targets
-from bacadi.data.context import ContextData
+from bacadi.data.checks import Severity
+from bacadi.data.contexts import ContextData
 from bacadi.data.doctor import examine
-from bacadi.data.files import read_table
-from bacadi.data.findings import Severity
-from bacadi.data.words import quoted
+from bacadi.data.tables import read_table
+from bacadi.data.text import quoted, write_text
 from bacadi.errors import ConfigError
 from bacadi.graph.enumerate import MAX_DAG_NODES
 from bacadi.model.knowledge import Knowledge, Labels
-from bacadi.posterior.files import write_text
 from bacadi.settings import Settings, build_baseline, knowledge_section
 from bacadi.settings.knowledge import knowledge_from_mapping
 from bacadi.settings.knowledge_record import to_record

@@ -38,7 +38,7 @@ def simulate(
 def _simulated(chosen: "Spec", seed: int, path: Path) -> "Task":
     import numpy as np
 
-    from bacadi.data.words import quoted
+    from bacadi.data.text import quoted
     from bacadi.simulate import simulate
 
     name = f"The specification {quoted(path.name)}"
@@ -61,7 +61,7 @@ def _simulated(chosen: "Spec", seed: int, path: Path) -> "Task":
 
 
 def _summary(task: "Task", out: Path) -> str:
-    from bacadi.data.words import counted
+    from bacadi.data.text import counted
     from bacadi.simulate.files import CONTEXT, FILES, TRAINING
 
     data, held_out = task.data, task.held_out

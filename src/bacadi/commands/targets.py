@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
-from bacadi.data.context import ContextData
-from bacadi.data.words import closest, listed, quoted
+from bacadi.data.contexts import ContextData
+from bacadi.data.text import closest, listed, quoted
 from bacadi.errors import ConfigError, DataError
 
 UNKNOWN, KNOWN = "unknown", "known"

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
     from bacadi.baselines import BootstrapProgress
-    from bacadi.inference.loop import Progress as SVGDProgress
-    from bacadi.inference.tempering import Progress as MCMCProgress
+    from bacadi.inference.mcmc.ladder import Progress as MCMCProgress
+    from bacadi.inference.svgd.method import Progress as SVGDProgress
 
     Progress = SVGDProgress | MCMCProgress | BootstrapProgress
 

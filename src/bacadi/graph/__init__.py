@@ -1,24 +1,21 @@
 """Adjacency arrays: acyclicity, enumeration, equivalence classes, random DAGs. `graph[i, j] = 1` means i -> j."""
 
-from bacadi.graph.acyclicity import find_cycle, h, is_acyclic, topological_order
+from bacadi.graph.dag import find_cycle, h, is_acyclic, topological_order
 from bacadi.graph.enumerate import all_dags, all_digraphs
-from bacadi.graph.extensions import (
+from bacadi.graph.equivalence import (
     chain_components,
+    consistent_extension,
     consistent_extensions,
     consistent_union,
-    rooted,
-    transitive_closure,
-)
-from bacadi.graph.markov import (
-    consistent_extension,
     cpdag,
     i_cpdag,
     markov_equivalent,
     meek_closure,
+    rooted,
     skeleton,
+    transitive_closure,
     v_structures,
 )
-from bacadi.graph.random import erdos_renyi_dag, scale_free_dag
 
 __all__ = [
     "all_dags",
@@ -28,7 +25,6 @@ __all__ = [
     "consistent_extensions",
     "consistent_union",
     "cpdag",
-    "erdos_renyi_dag",
     "find_cycle",
     "h",
     "i_cpdag",
@@ -36,7 +32,6 @@ __all__ = [
     "markov_equivalent",
     "meek_closure",
     "rooted",
-    "scale_free_dag",
     "skeleton",
     "topological_order",
     "transitive_closure",

@@ -23,8 +23,7 @@ from scipy.special import logsumexp
 
 from bacadi.errors import ConfigError, InferenceError
 from bacadi.graph import all_dags
-from bacadi.graph.counting import log_orders
-from bacadi.graph.enumerate import MAX_DAG_NODES
+from bacadi.graph.enumerate import MAX_DAG_NODES, log_orders
 from bacadi.model.collapsed import Collapsed, StructurePrior
 
 # Calls of the evidence, and terms of sums over counts of targets (some 0.1 µs each): a minute at most.

@@ -13,15 +13,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from bacadi.data.context import ContextData
+from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError
 from bacadi.inference.checkpoint import Checkpoint
 from bacadi.inference.configuration import configuration
 from bacadi.inference.exact import Exact
-from bacadi.inference.loop import run
-from bacadi.inference.mcmc import MCMC
-from bacadi.inference.particles import to_posterior
-from bacadi.inference.svgd import SVGD, Problem
+from bacadi.inference.mcmc.method import MCMC
+from bacadi.inference.svgd.method import SVGD, Problem, run
+from bacadi.inference.svgd.particles import to_posterior
 from bacadi.model.effect import HardGaussian
 from bacadi.model.knowledge import Knowledge, Labels
 from bacadi.model.linear import LinearGaussian
@@ -115,7 +114,7 @@ def _fit_collapsed(
     data: ContextData, model: Model, method: MCMC | Exact, seed: int, known: Knowledge, monitor: Monitor
 ) -> Posterior:
     # Compiled code is loaded only where it is needed.
-    from bacadi.inference.collapsed_fit import Collapse, fit_exact, fit_mcmc
+    from bacadi.inference.collapsed import Collapse, fit_exact, fit_mcmc
 
     if isinstance(method, Exact):
         return fit_exact(Collapse.of(model, data, known, None), data, method, seed)

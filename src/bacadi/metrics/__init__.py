@@ -3,7 +3,6 @@
 `bacadi.metrics.evaluate.evaluate` gives all that apply to a posterior.
 """
 
-from bacadi.metrics.ancestral import ancestor_probabilities, expected_ancestral_shd
 from bacadi.metrics.calibration import (
     BrierScore,
     Forecasts,
@@ -28,6 +27,8 @@ from bacadi.metrics.ranking import (
     top_target_accuracy,
 )
 from bacadi.metrics.structure import (
+    ancestor_probabilities,
+    expected_ancestral_shd,
     expected_shd,
     expected_sid,
     structural_hamming_distance,

@@ -1,4 +1,7 @@
-"""Distances between drawn graphs and the true one, where `graph[i, j] = 1` means i -> j."""
+"""Distances between drawn graphs and the true one, where `graph[i, j] = 1` means i -> j.
+
+Who influences whom, directly or not: the same yardsticks on ancestors in place of parents.
+"""
 
 from collections.abc import Callable
 
@@ -6,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Shaped
 
 from bacadi.errors import DataError, InferenceError
-from bacadi.graph import find_cycle, is_acyclic
+from bacadi.graph import find_cycle, is_acyclic, transitive_closure
 
 
 def structural_hamming_distance(graph: Shaped[np.ndarray, "d d"], truth: Shaped[np.ndarray, "d d"]) -> int:
@@ -101,3 +104,28 @@ def refuse_cycles(graphs: Shaped[np.ndarray, "n d d"], truth: Shaped[np.ndarray,
             f"{len(cyclic)} of {len(graphs)} graphs are cyclic (the first is number {cyclic[0]}), so SID is not "
             "defined; leave the cyclic graphs out."
         )
+
+
+def ancestor_probabilities(
+    graphs: Shaped[np.ndarray, "n d d"], weights: Float[np.ndarray, " n"]
+) -> Float[np.ndarray, "d d"]:
+    """p(i is an ancestor of j) = Σ_n w_n [i ⇝ j in G_n] / Σ_n w_n, to be ranked by `average_precision`.
+
+    >>> chain = np.array([[0, 1, 0], [0, 0, 1], [0, 0, 0]])
+    >>> ancestor_probabilities(np.stack([chain, 0 * chain]), np.array([0.5, 0.5])).tolist()
+    [[0.0, 0.5, 0.5], [0.0, 0.0, 0.5], [0.0, 0.0, 0.0]]
+    """
+    return np.einsum("n,nij->ij", weights / weights.sum(), transitive_closure(graphs))
+
+
+def expected_ancestral_shd(
+    graphs: Shaped[np.ndarray, "n d d"], weights: Float[np.ndarray, " n"], truth: Shaped[np.ndarray, "d d"]
+) -> float:
+    """The mean number of pairs about which graph and truth disagree: i ⇝ j, j ⇝ i or neither.
+
+    >>> chain = np.array([[0, 1, 0], [0, 0, 1], [0, 0, 0]])
+    >>> expected_ancestral_shd(chain[None], np.ones(1), 0 * chain)
+    3.0
+    """
+    closures = transitive_closure(graphs)
+    return float(weighted_mean(structural_hamming_distance, closures, weights, transitive_closure(truth)))

@@ -8,7 +8,7 @@ from jax.scipy.linalg import solve_triangular
 from jax.scipy.special import gammaln
 from jaxtyping import Array, Float
 
-from bacadi.data.context import ContextData
+from bacadi.data.contexts import ContextData
 from bacadi.model.collapsed import AbstractEvidence, States
 from bacadi.model.mechanism import AbstractMarginalMechanism
 

@@ -12,12 +12,12 @@ samplers and enumeration need nothing else. Everything here is NumPy in float64.
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int8
 
-from bacadi.graph.counting import log_orders
+from bacadi.data.labelled import Labelled
+from bacadi.graph.enumerate import log_orders
 
 
 class EffectKind(IntEnum):
@@ -56,20 +56,6 @@ class States:
         return list(zip(*columns, strict=True))[1:]
 
 
-class Drawn(NamedTuple):
-    """Values of a parameter with the names of their axes; draws come first and have no name.
-
-    What all draws share (the hidden units of drawn functions) has no axis of draws.
-    """
-
-    values: Float[np.ndarray, "..."]
-    dims: tuple[str, ...]
-
-    @property
-    def constant(self) -> bool:
-        return self.values.ndim == len(self.dims)
-
-
 class AbstractEvidence(ABC):
     """Local terms of the collapsed posterior."""
 
@@ -96,7 +82,7 @@ class AbstractEvidence(ABC):
 
     def draw_parameters(
         self, rng: np.random.Generator, graphs: Int8[np.ndarray, "n d d"], states: Int8[np.ndarray, "n M d"]
-    ) -> dict[str, Drawn]:
+    ) -> dict[str, Labelled]:
         """Parameters of the mechanisms from p(Θ | G, S, D), one set a draw, and the constants that give them meaning;
         nothing where there is none to be had."""
         return {}

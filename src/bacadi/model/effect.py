@@ -10,18 +10,12 @@ import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 from scipy.special import gammaln
 
-from bacadi.data.context import ContextData
+from bacadi.data.contexts import ContextData
+from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError
-from bacadi.model.collapsed import Drawn, EffectKind, States
-from bacadi.model.mechanism import AbstractMechanism, AnyMechanism, Named, graph_prior_of_theta
-from bacadi.model.noise import (
-    LOG_2PI,
-    AbstractNoise,
-    FixedNoise,
-    InferredNoise,
-    gaussian_log_likelihood,
-    log_normal,
-)
+from bacadi.model.collapsed import EffectKind, States
+from bacadi.model.mechanism import AbstractMechanism, AnyMechanism, graph_prior_of_theta
+from bacadi.model.noise import LOG_2PI, AbstractNoise, FixedNoise, InferredNoise, gaussian_log_likelihood, log_normal
 from bacadi.model.rows import ContextMoments, NumpyMoments, Rows, numpy_moments, split_rows
 
 
@@ -57,13 +51,13 @@ class AbstractEffect(eqx.Module):
     ) -> Float[Array, "M #S d"]: ...
 
     @abstractmethod
-    def named(self, theta_int: PyTree, mechanism: AnyMechanism) -> dict[str, Named]: ...
+    def named(self, theta_int: PyTree, mechanism: AnyMechanism) -> dict[str, Labelled]: ...
 
     def states(self, data: ContextData) -> States:
         """What the collapsed reading needs: the kinds of effect and the evidence of the hard one."""
         raise ConfigError(f"{type(self).__name__} has no closed-form evidence; use method svgd with it.")
 
-    def draw_parameters(self, rng: np.random.Generator, data: ContextData, n: int) -> dict[str, Drawn]:
+    def draw_parameters(self, rng: np.random.Generator, data: ContextData, n: int) -> dict[str, Labelled]:
         """Parameters of the effects from p(Θ_I | D, targeted) that do not depend on the mechanism, n sets."""
         return {}
 
@@ -171,7 +165,7 @@ class HardGaussian(AbstractEffect):
         """Turns the prior variance of the mean into units of σ_I²."""
         return self.noise.std**-2 if isinstance(self.noise, FixedNoise) else 1.0
 
-    def draw_parameters(self, rng: np.random.Generator, data: ContextData, n: int) -> dict[str, Drawn]:
+    def draw_parameters(self, rng: np.random.Generator, data: ContextData, n: int) -> dict[str, Labelled]:
         moments = numpy_moments(data)
         count, prior = moments.n_rows[:, None], self.mean_prior_std**-2 / self._prior_scale()
         offset = moments.mean - self.mean_prior_mean
@@ -180,20 +174,20 @@ class HardGaussian(AbstractEffect):
         if isinstance(self.noise, InferredNoise):
             squares = moments.squares + count * offset**2 / (1 + count / prior)
             std = np.sqrt((self.noise.scale + 0.5 * squares) / rng.gamma(self.noise.shape + 0.5 * count, size=shape))
-            drawn["effect_noise_std"] = Drawn(std.astype(np.float32), dims)
+            drawn["effect_noise_std"] = Labelled(std.astype(np.float32), dims)
         elif isinstance(self.noise, FixedNoise):
             std *= self.noise.std
         mean = self.mean_prior_mean + offset * count / (count + prior)
         mean = mean + std / np.sqrt(count + prior) * rng.standard_normal(shape)
-        return drawn | {"effect_mean": Drawn(mean.astype(np.float32), dims)}
+        return drawn | {"effect_mean": Labelled(mean.astype(np.float32), dims)}
 
     def states(self, data: ContextData) -> States:
         return _states(self.log_evidence(numpy_moments(data)), State("hard", EffectKind.HARD))
 
-    def named(self, theta_int: HardTheta, mechanism: AnyMechanism) -> dict[str, Named]:
-        named = {"effect_mean": Named(theta_int.mean, ("context", "variable"))}
+    def named(self, theta_int: HardTheta, mechanism: AnyMechanism) -> dict[str, Labelled]:
+        named = {"effect_mean": Labelled(theta_int.mean, ("context", "variable"))}
         if theta_int.log_noise_std is not None:
-            named["effect_noise_std"] = Named(jnp.exp(theta_int.log_noise_std), ("context", "variable"))
+            named["effect_noise_std"] = Labelled(jnp.exp(theta_int.log_noise_std), ("context", "variable"))
         return named
 
 
@@ -231,13 +225,13 @@ class SoftGaussian(AbstractEffect):
     def states(self, data: ContextData) -> States:
         return _states(np.zeros((data.n_contexts, data.n_variables)), State("soft", EffectKind.SOFT))
 
-    def named(self, theta_int: PyTree, mechanism: AnyMechanism) -> dict[str, Named]:
+    def named(self, theta_int: PyTree, mechanism: AnyMechanism) -> dict[str, Labelled]:
         """The mechanism's own names behind `effect_`, with the context as the first axis."""
         own = _with_parameters(mechanism)
         named = jax.vmap(lambda theta: [item.values for item in own.named(theta).values()])(theta_int)
         one = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape[1:], leaf.dtype), theta_int)
         return {
-            f"effect_{name}": Named(values, ("context", *item.dims))
+            f"effect_{name}": Labelled(values, ("context", *item.dims))
             for (name, item), values in zip(own.named(one).items(), named, strict=True)
         }
 
@@ -261,7 +255,7 @@ class CollapsedEffect(AbstractEffect):
     ) -> Float[Array, "M #S d"]:
         self._refuse()
 
-    def named(self, theta_int: PyTree, mechanism: AnyMechanism) -> dict[str, Named]:
+    def named(self, theta_int: PyTree, mechanism: AnyMechanism) -> dict[str, Labelled]:
         self._refuse()
 
     def _refuse(self) -> NoReturn:
@@ -320,8 +314,8 @@ class EffectMixture(CollapsedEffect):
         ]
         return _states(np.sum([part.hard_log_evidence for part in parts], axis=0), *effects)
 
-    def draw_parameters(self, rng: np.random.Generator, data: ContextData, n: int) -> dict[str, Drawn]:
-        drawn: dict[str, Drawn] = {}
+    def draw_parameters(self, rng: np.random.Generator, data: ContextData, n: int) -> dict[str, Labelled]:
+        drawn: dict[str, Labelled] = {}
         for effect in self.effects:
             drawn |= effect.draw_parameters(rng, data, n)
         return drawn

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Bool, Float, Int, Int8
 
-from bacadi.data.context import ContextData
+from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError
 from bacadi.model.collapsed import AbstractEvidence, EffectKind, States
 

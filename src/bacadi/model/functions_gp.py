@@ -12,7 +12,8 @@ import numpy as np
 from jaxtyping import Float, Int, Int8
 from scipy.linalg import solve_triangular
 
-from bacadi.model.collapsed import Drawn, EffectKind
+from bacadi.data.labelled import Labelled
+from bacadi.model.collapsed import EffectKind
 from bacadi.model.factors_gp import whitened
 from bacadi.model.functions import Units
 from bacadi.model.kernels_gp import Terms
@@ -48,7 +49,7 @@ def draw_functions(
     evidence: "KernelEvidence",
     graphs: Int8[np.ndarray, "n d d"],
     states: Int8[np.ndarray, "n M d"],
-) -> dict[str, Drawn]:
+) -> dict[str, Labelled]:
     """Mechanisms as `Functions` reads them, `noise_std`, `effect_shift` and `effect_noise_ratio`, in single precision.
 
     Mechanisms that soft effects put in place of the usual ones are not drawn. Where the weights of all draws would take
@@ -71,7 +72,7 @@ def draw_functions(
                 if stored:
                     weight[at, node] = drawn.weight
     functions = _stored(units, kernel_of, weight) if stored else {}
-    return functions | {"noise_std": Drawn(noise_std, ("variable",))} | _effects(evidence, states, shift)
+    return functions | {"noise_std": Labelled(noise_std, ("variable",))} | _effects(evidence, states, shift)
 
 
 def _requests(
@@ -116,30 +117,30 @@ def _draw(rng: np.random.Generator, evidence: "KernelEvidence", request: Request
 
 def _stored(
     units: list[Units], kernel_of: Int[np.ndarray, " d"], weight: Float[np.ndarray, "n d C"]
-) -> dict[str, Drawn]:
+) -> dict[str, Labelled]:
     """The arrays that `Functions` reads; the scales of the units are part of the output weights."""
     n_hidden = len(units[0].bias)
     scale = np.array([unit.scale for unit in units], np.float32)[kernel_of]
     found = {
-        "output_weight": Drawn(weight[:, :, :n_hidden] * scale, ("variable", "unit")),
-        "output_bias": Drawn(weight[:, :, n_hidden], ("variable",)),
-        "hidden_weight": Drawn(np.array([unit.weight for unit in units]), ("kernel", "unit", "source")),
-        "hidden_bias": Drawn(np.array([unit.bias for unit in units]), ("kernel", "unit")),
-        "hidden_logistic": Drawn(np.array(bool(units[0].logistic)), ()),
-        "hidden_kernel": Drawn(kernel_of, ("variable",)),
+        "output_weight": Labelled(weight[:, :, :n_hidden] * scale, ("variable", "unit")),
+        "output_bias": Labelled(weight[:, :, n_hidden], ("variable",)),
+        "hidden_weight": Labelled(np.array([unit.weight for unit in units]), ("kernel", "unit", "source")),
+        "hidden_bias": Labelled(np.array([unit.bias for unit in units]), ("kernel", "unit")),
+        "hidden_logistic": Labelled(np.array(bool(units[0].logistic)), ()),
+        "hidden_kernel": Labelled(kernel_of, ("variable",)),
     }
     if units[0].linear:
-        found["linear_weight"] = Drawn(weight[:, :, n_hidden + 1 :].transpose(0, 2, 1), ("source", "target"))
+        found["linear_weight"] = Labelled(weight[:, :, n_hidden + 1 :].transpose(0, 2, 1), ("source", "target"))
     return found
 
 
 def _effects(
     evidence: "KernelEvidence", states: Int8[np.ndarray, "n M d"], shift: Float[np.ndarray, "n M d"]
-) -> dict[str, Drawn]:
+) -> dict[str, Labelled]:
     found, (kind, value) = {}, (evidence.states.kind, evidence.states.value)
     if EffectKind.SHIFT in kind:
-        found["effect_shift"] = Drawn(shift, ("context", "variable"))
+        found["effect_shift"] = Labelled(shift, ("context", "variable"))
     if EffectKind.SCALE in kind:
         ratio = np.where(kind == EffectKind.SCALE, value, 1.0)[states]
-        found["effect_noise_ratio"] = Drawn(ratio.astype(np.float32), ("context", "variable"))
+        found["effect_noise_ratio"] = Labelled(ratio.astype(np.float32), ("context", "variable"))
     return found

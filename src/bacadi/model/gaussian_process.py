@@ -17,9 +17,10 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Int8
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-from bacadi.data.context import ContextData
+from bacadi.data.contexts import ContextData
+from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError
-from bacadi.model.collapsed import AbstractEvidence, Drawn, EffectKind, States
+from bacadi.model.collapsed import AbstractEvidence, EffectKind, States
 from bacadi.model.factors_gp import AbstractFactor, Approximation, Group, Recent, Rows, bytes_of_factor, factor_of
 from bacadi.model.functions_gp import draw_functions
 from bacadi.model.kernels_gp import AbstractKernel, FixedVariance, InverseGamma, Terms
@@ -147,7 +148,7 @@ class KernelEvidence(AbstractEvidence):
 
     def draw_parameters(
         self, rng: np.random.Generator, graphs: Int8[np.ndarray, "n d d"], states: Int8[np.ndarray, "n M d"]
-    ) -> dict[str, Drawn]:
+    ) -> dict[str, Labelled]:
         return draw_functions(rng, self, graphs, states)
 
     def _effects(self, table: Table, node: int, state: Int8[np.ndarray, " M"]) -> tuple[float, int | None]:

@@ -5,7 +5,7 @@ from typing import NoReturn
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from bacadi.data.context import ContextData
+from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError
 from bacadi.model.collapsed import AbstractEvidence, States
 from bacadi.model.kernels_gp import RBF, AbstractKernel, FixedVariance, InverseGamma

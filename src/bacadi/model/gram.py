@@ -20,8 +20,9 @@ import numpy as np
 from jaxtyping import Bool, Float, Int8
 from scipy.special import gammaln
 
-from bacadi.data.context import ContextData
-from bacadi.model.collapsed import AbstractEvidence, Drawn, EffectKind, States
+from bacadi.data.contexts import ContextData
+from bacadi.data.labelled import Labelled
+from bacadi.model.collapsed import AbstractEvidence, EffectKind, States
 from bacadi.model.compiled import compiled
 
 HARD, SHIFT, SCALE, SOFT = (int(EffectKind[name]) for name in ("HARD", "SHIFT", "SCALE", "SOFT"))
@@ -304,19 +305,19 @@ class GramEvidence(AbstractEvidence):
 
     def draw_parameters(
         self, rng: np.random.Generator, graphs: Int8[np.ndarray, "n d d"], states: Int8[np.ndarray, "n M d"]
-    ) -> dict[str, Drawn]:
+    ) -> dict[str, Labelled]:
         weight, intercept, noise_std, shift = draw_mechanisms(rng, self.tables, graphs, states)
-        drawn = {"weight": Drawn(weight, ("source", "target")), "noise_std": Drawn(noise_std, ("variable",))}
+        drawn = {"weight": Labelled(weight, ("source", "target")), "noise_std": Labelled(noise_std, ("variable",))}
         if self.tables.prior.intercept:
-            drawn["intercept"] = Drawn(intercept, ("variable",))
+            drawn["intercept"] = Labelled(intercept, ("variable",))
         if SHIFT in self.states.kind:
-            drawn["effect_shift"] = Drawn(shift, ("context", "variable"))
+            drawn["effect_shift"] = Labelled(shift, ("context", "variable"))
         if SCALE in self.states.kind:
             ratio = np.where(self.states.kind == SCALE, self.states.value, 1.0)[states]
-            drawn["effect_noise_ratio"] = Drawn(ratio.astype(np.float32), ("context", "variable"))
+            drawn["effect_noise_ratio"] = Labelled(ratio.astype(np.float32), ("context", "variable"))
         if SOFT in self.states.kind:
             weight, intercept, noise_std = draw_soft(rng, self.tables, graphs, states)
-            drawn["effect_weight"] = Drawn(weight, ("context", "source", "target"))
-            drawn["effect_intercept"] = Drawn(intercept, ("context", "variable"))
-            drawn["effect_own_noise_std"] = Drawn(noise_std, ("context", "variable"))
+            drawn["effect_weight"] = Labelled(weight, ("context", "source", "target"))
+            drawn["effect_intercept"] = Labelled(intercept, ("context", "variable"))
+            drawn["effect_own_noise_std"] = Labelled(noise_std, ("context", "variable"))
         return drawn

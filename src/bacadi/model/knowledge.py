@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float, Int
 
-from bacadi.data.words import counted, quoted
+from bacadi.data.text import counted, quoted
 from bacadi.errors import ConfigError
-from bacadi.graph.acyclicity import find_cycle
+from bacadi.graph.dag import find_cycle
 from bacadi.model.collapsed import States, StructurePrior
 
 if TYPE_CHECKING:

@@ -7,9 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from bacadi.data.context import ContextData
+from bacadi.data.contexts import ContextData
+from bacadi.data.labelled import Labelled
 from bacadi.model.collapsed import AbstractEvidence, States
-from bacadi.model.mechanism import AbstractMechanism, Named, weights_log_prior
+from bacadi.model.mechanism import AbstractMechanism, weights_log_prior
 from bacadi.model.noise import AbstractNoise, FixedNoise, InferredNoise, gaussian_log_likelihood, log_normal
 from bacadi.model.rows import Rows, gram_rows
 
@@ -107,10 +108,10 @@ class LinearGaussian(AbstractMechanism):
         )
         return GramEvidence(data, states, prior)
 
-    def named(self, theta: LinearTheta) -> dict[str, Named]:
-        named = {"weight": Named(theta.weight, ("source", "target"))}
+    def named(self, theta: LinearTheta) -> dict[str, Labelled]:
+        named = {"weight": Labelled(theta.weight, ("source", "target"))}
         if theta.intercept is not None:
-            named["intercept"] = Named(theta.intercept, ("variable",))
+            named["intercept"] = Labelled(theta.intercept, ("variable",))
         if theta.log_noise_std is not None:
-            named["noise_std"] = Named(jnp.exp(theta.log_noise_std), ("variable",))
+            named["noise_std"] = Labelled(jnp.exp(theta.log_noise_std), ("variable",))
         return named

@@ -2,7 +2,6 @@
 
 import re
 from abc import abstractmethod
-from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -10,18 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from bacadi.data.context import ContextData
+from bacadi.data.contexts import ContextData
+from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError
 from bacadi.model.collapsed import AbstractEvidence, States
 from bacadi.model.noise import log_normal
 from bacadi.model.rows import Rows, raw_rows
-
-
-class Named(NamedTuple):
-    """Values of a parameter with the names of its axes, for the labelled output."""
-
-    values: Float[Array, "..."]
-    dims: tuple[str, ...]
 
 
 def weights_log_prior(
@@ -96,12 +89,12 @@ class AbstractMechanism(eqx.Module):
         """The mechanism whose evidence is that of the Θ a particle has, where `evidence` knows more than Θ says."""
         return self
 
-    def named(self, theta: PyTree) -> dict[str, Named]:
+    def named(self, theta: PyTree) -> dict[str, Labelled]:
         """Θ under the names it has in the output."""
         leaves, _ = jax.tree_util.tree_flatten_with_path(theta)
         names = [re.sub(r"\W+", "_", "theta" + jax.tree_util.keystr(path)).strip("_") for path, _ in leaves]
         return {
-            name: Named(leaf, tuple(f"{name}_dim_{axis}" for axis in range(leaf.ndim)))
+            name: Labelled(leaf, tuple(f"{name}_dim_{axis}" for axis in range(leaf.ndim)))
             for name, (_, leaf) in zip(names, leaves, strict=True)
         }
 

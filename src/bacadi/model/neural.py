@@ -9,10 +9,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from bacadi.data.context import ContextData
+from bacadi.data.contexts import ContextData
+from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError
 from bacadi.model.collapsed import AbstractEvidence, States
-from bacadi.model.mechanism import AbstractMechanism, Named, weights_log_prior
+from bacadi.model.mechanism import AbstractMechanism, weights_log_prior
 from bacadi.model.noise import AbstractNoise, FixedNoise, InferredNoise, gaussian_log_likelihood, log_normal
 from bacadi.model.rows import Rows
 
@@ -117,12 +118,12 @@ class NeuralGaussian(AbstractMechanism):
     def explicit(self) -> "NeuralGaussian":
         return replace(self, intercept=True)
 
-    def named(self, theta: NeuralTheta) -> dict[str, Named]:
+    def named(self, theta: NeuralTheta) -> dict[str, Labelled]:
         named = {}
         for number, layer in enumerate(theta.layers):
             inputs = "source" if number == 0 else f"unit_{number}"
-            named[f"layer_{number + 1}_weight"] = Named(layer.weight, (inputs, "target", f"unit_{number + 1}"))
-            named[f"layer_{number + 1}_bias"] = Named(layer.bias, ("target", f"unit_{number + 1}"))
+            named[f"layer_{number + 1}_weight"] = Labelled(layer.weight, (inputs, "target", f"unit_{number + 1}"))
+            named[f"layer_{number + 1}_bias"] = Labelled(layer.bias, ("target", f"unit_{number + 1}"))
         if theta.log_noise_std is not None:
-            named["noise_std"] = Named(jnp.exp(theta.log_noise_std), ("variable",))
+            named["noise_std"] = Labelled(jnp.exp(theta.log_noise_std), ("variable",))
         return named

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from bacadi.errors import ConfigError
-from bacadi.graph.counting import calibrated_log_odds, log_subsets
+from bacadi.graph.enumerate import calibrated_log_odds, log_subsets
 
 
 class AbstractGraphPrior(eqx.Module):

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from bacadi.data.context import ContextData
+from bacadi.data.contexts import ContextData
 
 
 class Rows(eqx.Module):

@@ -1,16 +1,15 @@
 """The posterior over graph, intervention targets and parameters: labelled, weighted draws of every method."""
 
+from bacadi.data.labelled import Labelled
 from bacadi.posterior import weights
-from bacadi.posterior.draws import Draw, Parameter
-from bacadi.posterior.export import Format, export, write_results
-from bacadi.posterior.formats import to_networkx
-from bacadi.posterior.posterior import Posterior
+from bacadi.posterior.export import Format, export, to_networkx, write_results
+from bacadi.posterior.posterior import Draw, Posterior
 from bacadi.posterior.store import load, save
 
 __all__ = [
     "Draw",
     "Format",
-    "Parameter",
+    "Labelled",
     "Posterior",
     "export",
     "load",

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bacadi.data.labelled import Labelled
+from bacadi.data.text import replacing
 from bacadi.errors import StoreError
-from bacadi.posterior.draws import Parameter
-from bacadi.posterior.files import replacing
 from bacadi.posterior.posterior import Posterior
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _CREATED_BY = "bacadi"
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _OWN_ATTRS = ("created_by", "schema_version", "json_attributes", "observational", "checksum")
 
-_Groups = dict[str, dict[str, Parameter]]
+_Groups = dict[str, dict[str, Labelled]]
 
 
 def save(posterior: Posterior, path: str | Path) -> None:
@@ -73,16 +73,16 @@ def load(path: str | Path) -> Posterior:
 
 
 def _groups(posterior: Posterior) -> _Groups:
-    graph = Parameter(posterior.graph, ("source", "target"))
-    targets = Parameter(posterior.intervention_target, ("context", "variable"))
+    graph = Labelled(posterior.graph, ("source", "target"))
+    targets = Labelled(posterior.intervention_target, ("context", "variable"))
     return {
         "posterior": {"graph": graph, "intervention_target": targets, **posterior.parameters},
-        "sample_stats": {"log_weight": Parameter(posterior.log_weight), **posterior.sample_stats},
+        "sample_stats": {"log_weight": Labelled(posterior.log_weight), **posterior.sample_stats},
         "constant_data": dict(posterior.constant_data),
     }
 
 
-def _dataset(entries: dict[str, Parameter], posterior: Posterior) -> "xr.Dataset":
+def _dataset(entries: dict[str, Labelled], posterior: Posterior) -> "xr.Dataset":
     import xarray as xr
 
     names = dict.fromkeys(("source", "target", "variable"), posterior.variables) | {"context": posterior.contexts}
@@ -149,11 +149,11 @@ def _decode(tree: "xr.DataTree") -> Posterior:
     )
 
 
-def _entries(dataset: "xr.Dataset") -> dict[str, Parameter]:
+def _entries(dataset: "xr.Dataset") -> dict[str, Labelled]:
     found = {}
     for name, variable in dataset.data_vars.items():
         dims = tuple(map(str, variable.dims))
-        found[str(name)] = Parameter(variable.values, dims[2:] if dims[:2] == ("chain", "draw") else dims)
+        found[str(name)] = Labelled(variable.values, dims[2:] if dims[:2] == ("chain", "draw") else dims)
     return found
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from jaxtyping import Float, Shaped
 
+from bacadi.data.text import replacing
 from bacadi.errors import ConfigError
-from bacadi.posterior.files import replacing
 from bacadi.posterior.posterior import Posterior
 from bacadi.report.layout import GREY, INK, Names, axes_at, colour_bar, heat_map, text_at
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from bacadi.data.words import closest, quoted
+from bacadi.data.text import closest, quoted
 from bacadi.errors import ConfigError
 from bacadi.settings.methods import AUTO, BASELINES, OURS
 from bacadi.settings.rules import REFUSED, Choice

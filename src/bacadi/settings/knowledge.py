@@ -25,7 +25,7 @@ from typing import Any, NoReturn
 import numpy as np
 from jaxtyping import Float
 
-from bacadi.data.words import closest, counted, listed, quoted
+from bacadi.data.text import closest, counted, listed, quoted
 from bacadi.errors import ConfigError
 from bacadi.model.knowledge import Knowledge, Labels
 from bacadi.settings.rules import REFUSED, Number, Rule, Whole

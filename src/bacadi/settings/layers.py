@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from bacadi.data.words import closest, listed, quoted
+from bacadi.data.text import closest, listed, quoted
 from bacadi.errors import ConfigError
 from bacadi.settings.flags import flag_values, refuse_idle_flags
 from bacadi.settings.methods import AUTO, BASELINES, COLLAPSED, SECTIONS_OF, check_method, decided, has_closed_form

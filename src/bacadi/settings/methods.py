@@ -1,6 +1,6 @@
 """The methods by name, the sections that each of them reads, and which one `auto` stands for."""
 
-from bacadi.data.words import closest, quoted
+from bacadi.data.text import closest, quoted
 from bacadi.errors import ConfigError
 from bacadi.settings.sections import ModelSettings
 

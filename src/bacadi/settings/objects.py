@@ -5,14 +5,22 @@ from functools import lru_cache
 
 import optax
 
-from bacadi.inference.estimators import AbstractEstimator, BlockwiseEstimator, MarginalEstimator, RelaxedEstimator
 from bacadi.inference.exact import Exact
 from bacadi.inference.fit import Method
-from bacadi.inference.gibbs import ChainReading, GibbsEstimator
-from bacadi.inference.kernels import FOUR_TERMS, THREE_TERMS, AdditiveRBF, Bandwidths, ProductRBF
-from bacadi.inference.mcmc import MCMC, MoveWeights
-from bacadi.inference.readings import AbstractReading, FiniteReading, LimitReading
-from bacadi.inference.svgd import SVGD, Ramp, Tempered, rmsprop
+from bacadi.inference.mcmc.method import MCMC, MoveWeights
+from bacadi.inference.svgd.estimators import (
+    AbstractEstimator,
+    AbstractReading,
+    BlockwiseEstimator,
+    ChainReading,
+    FiniteReading,
+    GibbsEstimator,
+    LimitReading,
+    MarginalEstimator,
+    RelaxedEstimator,
+)
+from bacadi.inference.svgd.kernel import FOUR_TERMS, THREE_TERMS, AdditiveRBF, Bandwidths, ProductRBF
+from bacadi.inference.svgd.method import SVGD, Ramp, Tempered, rmsprop
 from bacadi.model.acyclicity import AbstractExpectedAcyclicity, AcyclicityOfProbs, SampledAcyclicity
 from bacadi.model.model import Model
 from bacadi.posterior import weights

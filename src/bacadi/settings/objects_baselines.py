@@ -5,9 +5,9 @@ from dataclasses import asdict
 from typing import Any
 
 from bacadi.baselines import GIES, JCIPC, AbstractBaseline, Bootstrap, GnIES
-from bacadi.baselines.dcdi_g import DCDIG
+from bacadi.baselines.bootstrap import AbstractWeights, AverageLikelihoodWeights, PosteriorWeights, UniformWeights
+from bacadi.baselines.dcdi.dcdi import DCDIG
 from bacadi.baselines.ut_igsp import UTIGSP
-from bacadi.baselines.weights import AbstractWeights, AverageLikelihoodWeights, PosteriorWeights, UniformWeights
 from bacadi.settings.schema import Settings
 
 CLASSES: dict[str, type[AbstractBaseline]] = {

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from bacadi.data.words import closest, listed, quoted
+from bacadi.data.text import closest, listed, quoted
 from bacadi.errors import ConfigError
 from bacadi.settings.methods import BASELINES, SECTIONS_OF
 from bacadi.settings.rules import REFUSED, Rule

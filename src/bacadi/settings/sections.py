@@ -6,7 +6,7 @@ for choices live here alone; the words "auto" and "none" stand for None, which T
 
 from dataclasses import dataclass
 
-from bacadi.inference.mcmc import MCMC, MoveWeights
+from bacadi.inference.mcmc.method import MCMC, MoveWeights
 from bacadi.settings.rules import Choice, Flag, Number, Numbers, Whole, Widths, setting
 
 MECHANISMS = ("linear", "nonlinear", "bge")

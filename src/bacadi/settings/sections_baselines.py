@@ -5,9 +5,8 @@ Defaults are read off the classes where these are quick to import.
 
 from dataclasses import dataclass
 
-from bacadi.baselines.dcdi_g import DCDIG
-from bacadi.baselines.gies import GIES
-from bacadi.baselines.gnies import GnIES
+from bacadi.baselines.dcdi.dcdi import DCDIG
+from bacadi.baselines.greedy import GIES, GnIES
 from bacadi.baselines.jci_pc import JCIPC
 from bacadi.settings.rules import Choice, Flag, Number, Whole, setting
 

@@ -12,13 +12,16 @@ from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from bacadi.data.words import closest, listed, quoted
+from bacadi.data.text import closest, listed, quoted
 from bacadi.errors import ConfigError
 from bacadi.settings.rules import REFUSED, Choice, Flag, Number, Rule, Whole
 from bacadi.settings.toml import toml_values
-from bacadi.simulate import effects, families, grn_noise, mechanisms
-from bacadi.simulate.grn_spec import GeneExpressionSpec
-from bacadi.simulate.spec import SyntheticSpec
+from bacadi.simulate import graphs as families
+from bacadi.simulate import grn as grn_noise
+from bacadi.simulate import synthetic as effects
+from bacadi.simulate import synthetic as mechanisms
+from bacadi.simulate.expression import GeneExpressionSpec
+from bacadi.simulate.synthetic import SyntheticSpec
 
 Spec = SyntheticSpec | GeneExpressionSpec
 KINDS: dict[str, type] = {"synthetic": SyntheticSpec, "expression": GeneExpressionSpec}

@@ -4,7 +4,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from bacadi.data.words import quoted
+from bacadi.data.text import quoted
 from bacadi.errors import ConfigError
 
 

@@ -1,14 +1,34 @@
 """Tasks whose truth is known: a `SyntheticSpec` or a `GeneExpressionSpec` and a seed make a `Task`."""
 
-from bacadi.simulate.effects import AbstractEffect, Effects, Hard, HardAt, Scale, Shift, Soft
-from bacadi.simulate.families import AbstractGraphFamily, ErdosRenyi, ScaleFree
-from bacadi.simulate.grn import Langevin, RegulatoryNetwork
-from bacadi.simulate.grn_noise import AbstractTechnicalNoise, Counts, Dropout, LibrarySize, Outliers
-from bacadi.simulate.grn_spec import CellTypes, GeneExpressionSpec, HeldOutKnockOuts, KnockOuts, Regulation
-from bacadi.simulate.mechanisms import AbstractFunctions, AbstractMechanism, Linear, Neural
-from bacadi.simulate.network import CausalNetwork
-from bacadi.simulate.noise import UniformNoise
-from bacadi.simulate.spec import HeldOut, Interventions, SyntheticSpec
+from bacadi.simulate.expression import CellTypes, GeneExpressionSpec, HeldOutKnockOuts, KnockOuts, Regulation
+from bacadi.simulate.graphs import AbstractGraphFamily, ErdosRenyi, ScaleFree
+from bacadi.simulate.grn import (
+    AbstractTechnicalNoise,
+    Counts,
+    Dropout,
+    Langevin,
+    LibrarySize,
+    Outliers,
+    RegulatoryNetwork,
+)
+from bacadi.simulate.synthetic import (
+    AbstractEffect,
+    AbstractFunctions,
+    AbstractMechanism,
+    CausalNetwork,
+    Effects,
+    Hard,
+    HardAt,
+    HeldOut,
+    Interventions,
+    Linear,
+    Neural,
+    Scale,
+    Shift,
+    Soft,
+    SyntheticSpec,
+    UniformNoise,
+)
 from bacadi.simulate.task import Task, simulate
 
 __all__ = [

@@ -5,14 +5,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float, Int, Int8
 
-from bacadi.data.context import ContextData
+from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError
-from bacadi.simulate.effects import Effects, Unperturbed
+from bacadi.simulate.expression import GeneExpressionSpec, express
 from bacadi.simulate.grn import RegulatoryNetwork
-from bacadi.simulate.grn_spec import GeneExpressionSpec
-from bacadi.simulate.grn_task import express
-from bacadi.simulate.network import CausalNetwork
-from bacadi.simulate.spec import SyntheticSpec
+from bacadi.simulate.synthetic import CausalNetwork, Effects, SyntheticSpec, Unperturbed
 
 OBSERVATIONAL = "obs"
 

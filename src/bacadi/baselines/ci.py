@@ -1,0 +1,374 @@
+"""Gaussian tests for permutation searches: is an independence there, and does a mechanism change in a context?
+
+Sets of variables and of contexts are bit masks (bit i is member i), so that answers can be kept by their question. All
+matrices are reduced by elimination that skips a variable without variance left, so duplicated or constant columns and
+contexts with fewer rows than variables have an answer like any others.
+
+Gaussian tests of conditional independence over variables and context indicators, for the search of `jci_pc`.
+"""
+
+import math
+from collections.abc import Iterable
+from math import atanh, erfc, inf, sqrt
+from typing import NamedTuple, Protocol, SupportsIndex, runtime_checkable
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from numba import njit
+from scipy.special import fdtrc, ndtri
+
+from bacadi.data.contexts import ContextData
+from bacadi.errors import InferenceError
+
+# Share of a variable's variance below which it counts as a function of the variables before it. Scatter matrices
+# square the condition of the data, so smaller shares are rounding.
+_LEFT = 1e-10
+# A column whose spread inside a context is below this share of its pooled standard deviation is constant there.
+_SPREAD = 1e-6
+
+
+@runtime_checkable
+class StructureTests(Protocol):
+    """The questions a permutation search asks; data, or an oracle, answer them."""
+
+    @property
+    def n_variables(self) -> int: ...
+
+    @property
+    def most_given(self) -> int:
+        """The largest number of variables that a test of independence can condition on."""
+
+    def independent(self, i: int, j: int, given: int) -> bool:
+        """Whether variables i and j are independent given a set, in the observational context."""
+
+    def changed(self, node: int, given: int) -> int:
+        """The contexts (bit k - 1 is context k) where a variable given a set is not distributed as usual."""
+
+
+class GaussianTests:
+    """Partial correlations at level `alpha` and Chow and variance tests at level `alpha_inv`, each asked once."""
+
+    def __init__(self, data: ContextData, alpha: float, alpha_inv: float) -> None:
+        # Only observational rows: given unknown targets no other row is known to follow the observational distribution.
+        self._correlation = correlation(data.x[data.context == 0])
+        self._rows = int(data.counts[0])
+        self._quantile = float(-ndtri(alpha / 2))
+        self._scatter = scatters(data)
+        self._alpha_inv = alpha_inv
+        self._independent: dict[tuple[int, int, int], bool] = {}
+        self._changed: dict[tuple[int, int], int] = {}
+
+    @property
+    def n_variables(self) -> int:
+        return len(self._correlation)
+
+    @property
+    def most_given(self) -> int:
+        return self._rows - 4
+
+    def independent(self, i: int, j: int, given: int) -> bool:
+        """Fisher's test, |atanh r_ij.S| sqrt(n - |S| - 3) <= z_(1 - alpha/2); true where n - |S| - 3 < 1.
+
+        So few rows say nothing on the pair, and an edge needs evidence. |S| counts what is not a function of the rest.
+        """
+        key = (min(i, j), max(i, j), given)
+        if key not in self._independent:
+            r, rank = partial_correlation(self._correlation, members(given, key[0], key[1]))
+            free = self._rows - rank - 3
+            self._independent[key] = free < 1 or (abs(r) < 1 and math.atanh(abs(r)) * math.sqrt(free) <= self._quantile)
+        return self._independent[key]
+
+    def changed(self, node: int, given: int) -> int:
+        key = (node, given)
+        if key not in self._changed:
+            self._changed[key] = mask_of(changes(self._scatter, members(given, node), self._alpha_inv))
+        return self._changed[key]
+
+
+class Scatters(NamedTuple):
+    """Centred sums of products S: the observational one, each context's, and each context's with observational rows."""
+
+    matrices: Float[np.ndarray, "K d d"]  # K = 1 + 2 M
+    rows: Int[np.ndarray, " m"]  # m = 1 + M, the observational context first
+    distinct: Int[np.ndarray, " m"]
+
+
+def members(mask: int, *last: int) -> Int[np.ndarray, " n"]:
+    """The members of a bit mask in order, then `last`.
+
+    >>> members(0b101, 7).tolist()
+    [0, 2, 7]
+    """
+    found = [i for i in range(mask.bit_length()) if mask >> i & 1]
+    return np.array([*found, *last], dtype=np.int64)
+
+
+def mask_of(flags: Bool[np.ndarray, " n"]) -> int:
+    """The bit mask whose members are the true entries.
+
+    >>> mask_of(np.array([True, False, True]))
+    5
+    """
+    return sum(1 << int(k) for k in np.flatnonzero(flags))
+
+
+def correlation(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "d d"]:
+    """Correlations of the columns, 0 for a constant column, which is independent of everything.
+
+    >>> correlation(np.array([[0.0, 1.0], [2.0, 1.0]])).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    if len(x) == 0:
+        return np.eye(x.shape[1])
+    centred = x - x.mean(axis=0)
+    length = np.sqrt((centred**2).sum(axis=0))
+    constant = length <= 1e-12 * math.sqrt(len(x)) * np.abs(x).max(axis=0)
+    unit = np.where(constant, 0.0, centred / np.where(constant, 1.0, length))
+    products = unit.T @ unit
+    np.fill_diagonal(products, 1.0)
+    return products
+
+
+def scatters(data: ContextData) -> Scatters:
+    """The scatter matrices of the contexts; S_0k = S_0 + S_k + n_0 n_k / (n_0 + n_k) (m_0 - m_k)(m_0 - m_k)'."""
+    spread = data.x.std(axis=0)
+    x = (data.x - data.x.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    parts = [x[data.context == k] for k in range(data.n_contexts + 1)]
+    rows = np.array([len(part) for part in parts])
+    means = np.stack([part.mean(axis=0) for part in parts])
+    alone = np.stack([(part - mean).T @ (part - mean) for part, mean in zip(parts, means, strict=True)])
+    shift = means[1:] - means[0]
+    factor = rows[0] * rows[1:] / (rows[0] + rows[1:])
+    pooled = alone[0] + alone[1:] + factor[:, None, None] * shift[:, :, None] * shift[:, None, :]
+    matrices = np.concatenate([alone, pooled])
+    n = np.concatenate([rows, rows[0] + rows[1:]])
+    constant = np.diagonal(matrices, axis1=1, axis2=2) <= _SPREAD**2 * n[:, None]
+    matrices[constant[:, :, None] | constant[:, None, :]] = 0.0
+    return Scatters(matrices, rows, np.array([len(np.unique(part, axis=0)) for part in parts]))
+
+
+def changes(scatter: Scatters, columns: Int[np.ndarray, " c"], alpha: float) -> Bool[np.ndarray, " M"]:
+    """In which contexts the regression of the last of `columns` on the others is not the observational one.
+
+    With R the residual sum of squares, r the rank of a regression with intercept and N the rows of both,
+    F = [(R_0k - R_0 - R_k) / (r_0 + r_k - r_0k)] / [(R_0 + R_k) / (N - r_0 - r_k)]   (Chow, 1960: coefficients),
+    F = [R_0 / (n_0 - r_0)] / [R_k / (n_k - r_k)]                                      (residual variances),
+    both exact for Gaussian noise where nothing changed; a change is a p-value below alpha / 2 in either. A context with
+    no more distinct rows than coefficients has no residual variance: Chow's test, then one of prediction, gets all of
+    alpha. Without degrees of freedom nothing is said to change.
+    """
+    residual, rank = residual_squares(scatter.matrices, columns)
+    m = len(scatter.rows)
+    n0, nk = scatter.rows[0], scatter.rows[1:]
+    r0, rk, r0k = rank[0], rank[1:m], rank[m:]
+    alone, both = residual[0] + residual[1:m], residual[m:]
+    more, free = r0 + rk - r0k, n0 + nk - r0 - rk
+    moved = _upper(both - alone, more, alone, free, noise=_LEFT * both)
+    comparable = (scatter.distinct[0] > r0) & (scatter.distinct[1:] > rk)
+    spread = 2 * np.minimum(
+        _upper(residual[0], n0 - r0, residual[1:m], nk - rk), _upper(residual[1:m], nk - rk, residual[0], n0 - r0)
+    )
+    return np.where(comparable, np.minimum(moved, spread) < alpha / 2, moved < alpha)
+
+
+def _upper(
+    top: Float[np.ndarray, " M"] | float,
+    top_free: Int[np.ndarray, " M"] | int,
+    bottom: Float[np.ndarray, " M"] | float,
+    bottom_free: Int[np.ndarray, " M"] | int,
+    noise: Float[np.ndarray, " M"] | float = 0.0,
+) -> Float[np.ndarray, " M"]:
+    """P(F > (top / top_free) / (bottom / bottom_free)); 1 without degrees of freedom or where `top` is only `noise`."""
+    top, bottom = np.broadcast_arrays(top, bottom)
+    testable = (np.asarray(top_free) > 0) & (np.asarray(bottom_free) > 0) & (top > noise)
+    u, v = np.maximum(top_free, 1), np.maximum(bottom_free, 1)
+    ratio = np.divide(top * v, bottom * u, out=np.full(top.shape, np.inf), where=bottom > 0)
+    return np.where(testable, np.where(np.isinf(ratio), 0.0, fdtrc(u, v, np.where(np.isinf(ratio), 0.0, ratio))), 1.0)
+
+
+@njit(cache=True, nogil=True)
+def _eliminate(matrix, n_given):  # type: ignore[no-untyped-def]
+    """Regress the first variables out of the lower triangle of a scatter matrix, in place; returns their rank."""
+    size = len(matrix)
+    first = np.diag(matrix).copy()
+    rank = 0
+    for s in range(n_given):
+        pivot = matrix[s, s]
+        if pivot <= _LEFT * first[s]:
+            continue
+        rank += 1
+        for a in range(s + 1, size):
+            slope = matrix[a, s] / pivot
+            for b in range(a, size):
+                matrix[b, a] -= slope * matrix[b, s]
+    for a in range(n_given, size):
+        if matrix[a, a] <= _LEFT * first[a]:
+            matrix[a, a] = 0.0
+    return rank
+
+
+@njit(cache=True, nogil=True)
+def _block(matrix, columns):  # type: ignore[no-untyped-def]
+    size = len(columns)
+    block = np.empty((size, size))
+    for a in range(size):
+        for b in range(size):
+            block[a, b] = matrix[columns[a], columns[b]]
+    return block
+
+
+@njit(cache=True, nogil=True)
+def partial_correlation(matrix, columns):  # type: ignore[no-untyped-def]
+    """The correlation of the last two of `columns` given the others, and the rank of the others.
+
+    It is 0 where one of the two is a function of the others: nothing is left that could depend on anything.
+    """
+    block = _block(matrix, columns)
+    last = len(columns) - 1
+    rank = _eliminate(block, last - 1)
+    product = block[last, last] * block[last - 1, last - 1]
+    if product == 0.0:
+        return 0.0, rank
+    return block[last, last - 1] / np.sqrt(product), rank
+
+
+@njit(cache=True, nogil=True)
+def residual_squares(matrices, columns):  # type: ignore[no-untyped-def]
+    """The residual sum of squares of the last column given the others, and the rank with intercept, for each matrix."""
+    residual, rank = np.empty(len(matrices)), np.empty(len(matrices), dtype=np.int64)
+    last = len(columns) - 1
+    for k in range(len(matrices)):
+        block = _block(matrices[k], columns)
+        rank[k] = 1 + _eliminate(block, last)
+        residual[k] = block[last, last]
+    return residual, rank
+
+
+# A column that others explain up to this share of its variance is a function of them.
+DETERMINED = 1e-9
+
+
+class Columns(NamedTuple):
+    """Variables first, context indicators after them; `known[k, j]` is 1, 0 or NaN: whether context k targets j."""
+
+    x: Float[np.ndarray, "n c"]
+    names: tuple[str, ...]
+    known: Float[np.ndarray, "M d"]
+
+    @property
+    def n_variables(self) -> int:
+        return self.known.shape[1]
+
+
+class PartialCorrelationTest:
+    """p-values of Fisher's z: √(n - |S| - 3) · atanh r_xy·S is standard normal if x and y are independent given S.
+
+    - With n <= |S| + 3 nothing can be said against independence: p = 1.
+    - Two indicators are independent by assumption (p = 1); a known target is never separated from its context (p = 0).
+    - An indicator that the other indicators in S determine (there are no observational rows) cannot be tested given
+      them and p = 0, for the separation has to be found without them.
+    - A variable that S determines makes the correlations singular: an `InferenceError` names it.
+    """
+
+    method = "partial correlation"  # the search asks for a name
+
+    def __init__(self, columns: Columns, max_tests: int) -> None:
+        self.names, self.known, self.n_variables = columns.names, columns.known, columns.n_variables
+        self.n_rows = len(columns.x)
+        self.correlation = correlations(columns.x)
+        self.max_tests = max_tests
+        self._statistics: dict[tuple[int, int, tuple[int, ...]], float] = {}
+
+    def __call__(self, x: SupportsIndex, y: SupportsIndex, given: Iterable[SupportsIndex] = ()) -> float:
+        first, second = sorted((int(x), int(y)))
+        key = first, second, tuple(sorted(map(int, given)))
+        if key not in self._statistics:
+            if len(self._statistics) >= self.max_tests:
+                raise InferenceError(
+                    f"The search needs more than {self.max_tests} independence tests because too many columns depend "
+                    "on each other; lower alpha, set max_conditioning or raise max_tests."
+                )
+            self._statistics[key] = self._statistic(*key)
+        return erfc(self._statistics[key] / sqrt(2))
+
+    def best_separator(self, x: int, y: int) -> tuple[int, ...]:
+        """The conditioning set of the largest p-value among the tests made of x < y, the smallest set of several."""
+        made = ((value, len(given), given) for (a, b, given), value in self._statistics.items() if (a, b) == (x, y))
+        return min(made, default=(0.0, 0, ()))[2]
+
+    def _statistic(self, x: int, y: int, given: tuple[int, ...]) -> float:
+        """|√(n - |S| - 3) · atanh r|, 0 where p is 1 and infinite where it is 0."""
+        if y >= self.n_variables and x >= self.n_variables:
+            return 0.0
+        if y >= self.n_variables and self.known[y - self.n_variables, x] == 1:
+            return inf
+        if self.n_rows <= len(given) + 3:
+            return 0.0
+        r = self._partial_correlation(x, y, given)
+        return inf if abs(r) >= 1 - DETERMINED else sqrt(self.n_rows - len(given) - 3) * abs(atanh(r))
+
+    def _partial_correlation(self, x: int, y: int, given: tuple[int, ...]) -> float:
+        if not given:
+            return float(self.correlation[x, y])
+        members = [x, y, *given]
+        matrix = self.correlation[np.ix_(members, members)]
+        try:
+            inverse = np.linalg.inv(matrix)
+            diagonal = inverse.diagonal()
+        except np.linalg.LinAlgError:
+            diagonal = np.zeros(1)
+        if diagonal.min() > 0.5 and diagonal.max() < 1 / DETERMINED:  # 1 / (1 - R²) of each column on the others
+            return float(-inverse[0, 1] / sqrt(diagonal[0] * diagonal[1]))
+        return self._nearly_singular(matrix, x, y, given)
+
+    def _nearly_singular(self, matrix: Float[np.ndarray, "s s"], x: int, y: int, given: tuple[int, ...]) -> float:
+        """The same from the residuals of x and y on S, where S may hold columns that say the same."""
+        across = matrix[:2, 2:]
+        left = matrix[:2, :2] - across @ np.linalg.pinv(matrix[2:, 2:], rcond=DETERMINED, hermitian=True) @ across.T
+        for position, column in enumerate((x, y)):
+            if left[position, position] < DETERMINED:
+                if column >= self.n_variables:
+                    return 1.0
+                others = ", ".join(map(self._named, given))
+                raise InferenceError(
+                    f"In these rows {self._named(column)} is a linear function of {others}, so the correlation matrix "
+                    "is singular; drop that column or give more rows."
+                )
+        return float(left[0, 1] / sqrt(left[0, 0] * left[1, 1]))
+
+    def _named(self, column: int) -> str:
+        return f"{'column' if column < self.n_variables else 'context'} '{self.names[column]}'"
+
+
+def not_constant(x: Float[np.ndarray, "n c"]) -> Bool[np.ndarray, " c"]:
+    """Which columns take more than one value, up to rounding.
+
+    >>> not_constant(np.array([[1.0, 2.0], [1.0, 3.0]])).tolist()
+    [False, True]
+    """
+    return np.ptp(x, axis=0) > 1e-12 * np.abs(x).max(axis=0)
+
+
+def correlations(x: Float[np.ndarray, "n c"]) -> Float[np.ndarray, "c c"]:
+    """The correlation matrix of columns that are not constant, whatever their scales.
+
+    >>> correlations(np.array([[0.0, 0.0], [1e300, 3.0]])).round(9).tolist()
+    [[1.0, 1.0], [1.0, 1.0]]
+    """
+    return np.atleast_2d(np.corrcoef(x / np.abs(x).max(axis=0), rowvar=False))
+
+
+def singular_columns(x: Float[np.ndarray, "n d"], names: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of columns that a linear relation binds in more rows than there are columns, constant ones aside.
+
+    >>> x = np.random.default_rng(0).normal(size=(9, 3))
+    >>> singular_columns(np.column_stack([x, x[:, 1]]), ("a", "b", "c", "d"))
+    ('b', 'd')
+    """
+    varies = np.flatnonzero(not_constant(x))
+    if len(varies) < 2 or len(x) <= len(varies) + 1:
+        return ()
+    values, vectors = np.linalg.eigh(correlations(x[:, varies]))
+    if values[0] > DETERMINED:
+        return ()
+    return tuple(names[column] for column in varies[np.abs(vectors[:, 0]) > 1e-3])

@@ -1,0 +1,261 @@
+"""Equivalence classes of DAGs: skeleton, v-structures, CPDAG, interventional CPDAG.
+
+Edges are directed where `graph[i, j] = 1` and `graph[j, i] = 0` (i -> j) and undirected where both are 1 (i - j).
+
+All DAGs that a partially directed graph stands for, and the parts of it that can be directed one by one.
+
+Edges are directed where `graph[i, j] = 1` and `graph[j, i] = 0` (i -> j) and undirected where both are 1 (i - j).
+
+Why the parts are free of each other: close the graph under Meek's rules and take nodes B that undirected edges join.
+If x outside points to one node of B, rule 1 joins x to that node's neighbours in B, and rule 2 leaves x -> as the only
+direction; so x points to all of B. Hence no choice inside B makes a v-structure with x, and a cycle through several
+parts would be one of edges already directed. Inside B no member of the class has a v-structure, so each has exactly
+one source in B: taking every node that can be it as the root visits each member once.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+from jaxtyping import Bool, Int, Int8, Shaped
+
+
+def skeleton(graph: Shaped[np.ndarray, "d d"]) -> Bool[np.ndarray, "d d"]:
+    """Which pairs of nodes are joined, whatever the direction; symmetric.
+
+    >>> skeleton(np.array([[0, 1], [0, 0]])).tolist()
+    [[False, True], [True, False]]
+    """
+    edges = graph != 0
+    return edges | edges.T
+
+
+def v_structures(graph: Shaped[np.ndarray, "d d"]) -> Int[np.ndarray, "n 3"]:
+    """The triples (i, j, k), i < k, with i -> j <- k and no edge between i and k, in lexicographic order.
+
+    >>> v_structures(np.array([[0, 1, 0], [0, 0, 0], [0, 1, 0]])).tolist()
+    [[0, 1, 2]]
+    """
+    directed = _directed(graph != 0)
+    apart = ~skeleton(graph)
+    triples = directed[:, :, None] & directed.T[None, :, :] & apart[:, None, :]
+    triples &= np.triu(np.ones_like(apart), k=1)[:, None, :]
+    return np.argwhere(triples)
+
+
+def cpdag(dag: Shaped[np.ndarray, "d d"]) -> Int8[np.ndarray, "d d"]:
+    """The completed partially directed graph of a DAG's Markov class: an edge is directed iff all members agree on it.
+
+    >>> chain = np.array([[0, 1, 0], [0, 0, 1], [0, 0, 0]])
+    >>> cpdag(chain).tolist()
+    [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
+    """
+    return _complete(dag != 0, np.zeros((len(dag), len(dag)), dtype=bool))
+
+
+def i_cpdag(dag: Shaped[np.ndarray, "d d"], targets: Shaped[np.ndarray, "m d"]) -> Int8[np.ndarray, "d d"]:
+    """The interventional CPDAG of a DAG under hard interventions on `targets[k]`, beside observational data.
+
+    An edge between a target and a non-target of one context shows its direction (Hauser and Bühlmann, 2012); Meek's
+    rules spread the directions.
+
+    >>> chain = np.array([[0, 1, 0], [0, 0, 1], [0, 0, 0]])
+    >>> i_cpdag(chain, np.array([[1, 0, 0]])).tolist()
+    [[0, 1, 0], [0, 0, 1], [0, 0, 0]]
+    """
+    hit = targets != 0
+    shown = (hit[:, :, None] ^ hit[:, None, :]).any(axis=0)
+    return _complete(dag != 0, shown)
+
+
+def markov_equivalent(a: Shaped[np.ndarray, "d d"], b: Shaped[np.ndarray, "d d"]) -> bool:
+    """Whether two DAGs imply the same independences: equal skeletons and equal v-structures (Verma and Pearl, 1990).
+
+    >>> forward = np.array([[0, 1], [0, 0]])
+    >>> markov_equivalent(forward, forward.T)
+    True
+    """
+    return np.array_equal(skeleton(a), skeleton(b)) and np.array_equal(v_structures(a), v_structures(b))
+
+
+def meek_closure(pdag: Shaped[np.ndarray, "d d"]) -> Int8[np.ndarray, "d d"]:
+    """The graph with every direction that Meek's four rules imply (Meek, 1995).
+
+    >>> meek_closure(np.array([[0, 1, 0], [0, 0, 1], [0, 1, 0]])).tolist()
+    [[0, 1, 0], [0, 0, 1], [0, 0, 0]]
+    """
+    edges = pdag != 0
+    while True:
+        implied = _implied_directions(edges)
+        # Only a graph without any consistent extension implies both directions of an edge; that edge stays undirected.
+        implied &= ~implied.T
+        if not implied.any():
+            return edges.astype(np.int8)
+        edges &= ~implied.T
+
+
+def consistent_extension(pdag: Shaped[np.ndarray, "d d"], rng: np.random.Generator) -> Int8[np.ndarray, "d d"]:
+    """A random DAG with the skeleton, the v-structures and the directed edges of a partially directed graph.
+
+    Dor and Tarsi (1992): a sink whose undirected neighbours are joined to all its neighbours is taken off, its edges
+    pointing to it; where several qualify one is drawn, so every extension is reached, not all equally often.
+    Raises ValueError if there is no extension.
+
+    >>> consistent_extension(np.array([[0, 1], [0, 0]]), np.random.default_rng(0)).tolist()
+    [[0, 1], [0, 0]]
+    """
+    edges = pdag != 0
+    dag = _directed(edges)
+    left = np.ones(len(edges), dtype=bool)
+    for _ in range(len(edges)):
+        sinks = [node for node in np.flatnonzero(left).tolist() if _is_free_sink(edges, left, node)]
+        if not sinks:
+            raise ValueError("the partially directed graph has no consistent extension to a DAG")
+        sink = int(rng.choice(sinks))
+        dag[:, sink] |= edges[:, sink] & left
+        left[sink] = False
+    return dag.astype(np.int8)
+
+
+def _directed(edges: Bool[np.ndarray, "d d"]) -> Bool[np.ndarray, "d d"]:
+    return edges & ~edges.T
+
+
+def _complete(dag: Bool[np.ndarray, "d d"], shown: Bool[np.ndarray, "d d"]) -> Int8[np.ndarray, "d d"]:
+    """Forget the directions of a DAG except the v-structures and the pairs in `shown`, then apply Meek's rules."""
+    known = dag & shown
+    for i, j, k in v_structures(dag):
+        known[i, j] = known[k, j] = True
+    return meek_closure(skeleton(dag) & ~known.T)
+
+
+def _implied_directions(edges: Bool[np.ndarray, "d d"]) -> Bool[np.ndarray, "d d"]:
+    """Entry (a, b) is true where a - b is undirected and one of Meek's rules makes it a -> b."""
+    directed, undirected = _directed(edges), edges & edges.T
+    apart = ~(edges | edges.T)
+    np.fill_diagonal(apart, False)
+    # Rule 1, no new v-structure: c -> a - b with c and b apart. Rule 2, no cycle: a -> c -> b.
+    implied = undirected & ((directed.T @ apart) | (directed @ directed))
+    for a, b in np.argwhere(undirected & ~implied):
+        # Rule 3: c -> b <- e with c and e apart, both joined to a by undirected edges.
+        parents = undirected[a] & directed[:, b]
+        by_parents = apart[np.ix_(parents, parents)].any()
+        # Rule 4: e -> c -> b with e and b apart, a - e undirected and a joined to c.
+        starts, middles = undirected[a] & apart[:, b], ~apart[a] & directed[:, b]
+        middles[a] = False
+        implied[a, b] = by_parents or directed[np.ix_(starts, middles)].any()
+    return implied
+
+
+def _is_free_sink(edges: Bool[np.ndarray, "d d"], left: Bool[np.ndarray, " d"], node: int) -> bool:
+    outgoing = edges[node] & left
+    incoming = edges[:, node] & left
+    if (outgoing & ~incoming).any():
+        return False
+    joined = (edges | edges.T) | np.eye(len(edges), dtype=bool)
+    return bool(joined[np.ix_(outgoing, incoming)].all())
+
+
+def chain_components(pdag: Shaped[np.ndarray, "d d"]) -> list[Int[np.ndarray, " _"]]:
+    """The sets of nodes that paths of undirected edges join, by their smallest node; a node may stand alone.
+
+    >>> [nodes.tolist() for nodes in chain_components(np.array([[0, 0, 1], [0, 0, 1], [1, 0, 0]]))]
+    [[0, 2], [1]]
+    """
+    undirected = (pdag != 0) & (pdag != 0).T
+    left = np.ones(len(undirected), dtype=bool)
+    components = []
+    while left.any():
+        found = np.arange(len(left)) == np.argmax(left)
+        while (grown := found | undirected[found].any(axis=0)).sum() > found.sum():
+            found = grown
+        components.append(np.flatnonzero(found))
+        left &= ~found
+    return components
+
+
+def rooted(
+    pdag: Shaped[np.ndarray, "d d"], nodes: Int[np.ndarray, " n"]
+) -> Iterator[tuple[int, Int8[np.ndarray, "d d"]]]:
+    """Every possible source of a chain component of a graph closed under Meek's rules, with what its choice directs.
+
+    >>> [(root, graph.tolist()) for root, graph in rooted(np.array([[0, 1], [1, 0]]), np.array([0, 1]))]
+    [(0, [[0, 1], [0, 0]]), (1, [[0, 0], [1, 0]])]
+    """
+    block = np.ix_(nodes, nodes)
+    inside = pdag[block] != 0
+    for position in np.flatnonzero(~(inside & ~inside.T).any(axis=0)).tolist():
+        graph = (pdag != 0).astype(np.int8)
+        graph[block] = _directed_from(inside, position)
+        yield int(nodes[position]), graph
+
+
+def _directed_from(component: Bool[np.ndarray, "n n"], root: int) -> Int8[np.ndarray, "n n"]:
+    """All edges of the root leave it, closed under Meek's rules; rule 1 is followed edge by edge, which is faster."""
+    edges = component.copy()
+    edges[:, root] = False
+    if component.sum() == component.size - len(component):
+        return edges.astype(np.int8)  # in a complete undirected component nothing follows
+    joined = component | component.T
+    arrows = [(root, int(child)) for child in np.flatnonzero(edges[root])]
+    while arrows:
+        a, b = arrows.pop()
+        children = np.flatnonzero(edges[b] & edges[:, b] & ~joined[a])
+        edges[children, b] = False
+        arrows += [(b, int(c)) for c in children]
+    return meek_closure(edges)
+
+
+def consistent_extensions(pdag: Shaped[np.ndarray, "d d"]) -> Iterator[Int8[np.ndarray, "d d"]]:
+    """Every DAG with the skeleton, the v-structures and the directed edges of a partially directed graph, once each.
+
+    Of a CPDAG these are the members of the Markov class, of an interventional CPDAG those of its class. Their number
+    may be exponential in the number of nodes. Raises ValueError if there is none.
+
+    >>> [dag.tolist() for dag in consistent_extensions(np.array([[0, 1], [1, 0]]))]
+    [[[0, 1], [0, 0]], [[0, 0], [1, 0]]]
+    """
+    closed = consistent_union(pdag)
+    yield from _all_parts(closed, chain_components(closed))
+
+
+def consistent_union(pdag: Shaped[np.ndarray, "d d"]) -> Int8[np.ndarray, "d d"]:
+    """The graph closed under Meek's rules: an edge is directed iff all consistent extensions agree on it.
+
+    Raises ValueError if there is no extension.
+
+    >>> consistent_union(np.array([[0, 1, 0], [0, 0, 1], [0, 1, 0]])).tolist()
+    [[0, 1, 0], [0, 0, 1], [0, 0, 0]]
+    """
+    consistent_extension(pdag, np.random.default_rng(0))
+    return meek_closure(pdag)
+
+
+def _orientations(pdag: Int8[np.ndarray, "d d"], nodes: Int[np.ndarray, " n"]) -> Iterator[Int8[np.ndarray, "d d"]]:
+    """The graph with the chain component `nodes` directed in every way; the rest stays as it is."""
+    if len(nodes) == 1:
+        yield pdag
+        return
+    for _, graph in rooted(pdag, nodes):
+        block = np.ix_(nodes, nodes)
+        parts = [nodes[part] for part in chain_components(graph[block])]
+        yield from _all_parts(graph, parts)
+
+
+def _all_parts(pdag: Int8[np.ndarray, "d d"], parts: list[Int[np.ndarray, " _"]]) -> Iterator[Int8[np.ndarray, "d d"]]:
+    if not parts:
+        yield pdag
+        return
+    for graph in _orientations(pdag, parts[0]):
+        yield from _all_parts(graph, parts[1:])
+
+
+def transitive_closure(graph: Shaped[np.ndarray, "*batch d d"]) -> Bool[np.ndarray, "*batch d d"]:
+    """Which nodes a directed path leads from and to: entry (i, j) is true where i is an ancestor of j.
+
+    >>> transitive_closure(np.array([[0, 1, 0], [0, 0, 1], [0, 0, 0]])).astype(int).tolist()
+    [[0, 1, 1], [0, 0, 1], [0, 0, 0]]
+    """
+    reaches = graph != 0
+    for middle in range(graph.shape[-1]):
+        reaches = reaches | (reaches[..., :, middle, None] & reaches[..., None, middle, :])
+    return reaches
