@@ -16,10 +16,10 @@ from bacadi.data.contexts import ContextData
 from bacadi.graph import all_digraphs
 from bacadi.inference.svgd.estimators import AbstractEstimator, BlockwiseEstimator, MarginalEstimator, RelaxedEstimator
 from bacadi.model.effect import HardGaussian
-from bacadi.model.latent import Particle, Structures
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.model import Model, ModelData
 from bacadi.model.noise import FixedNoise
+from bacadi.relaxed.latent import Particle, Structures
 
 BATCHES, SAMPLES = 40, 1000
 ESTIMATORS = {

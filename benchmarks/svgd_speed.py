@@ -23,10 +23,10 @@ def measure(model_name: str, estimator_name: str, n_steps: int) -> None:
 
     from bacadi.inference.svgd.estimators import BlockwiseEstimator, MarginalEstimator, RelaxedEstimator
     from bacadi.inference.svgd.method import SVGD, Problem, advance, init
-    from bacadi.model.acyclicity import SampledAcyclicity
     from bacadi.model.linear import LinearGaussian
     from bacadi.model.model import Model
     from bacadi.model.neural import NeuralGaussian
+    from bacadi.relaxed.latent import SampledAcyclicity
     from bacadi.simulate import SyntheticSpec, simulate
 
     estimators = dict(zip(ESTIMATORS, (RelaxedEstimator, BlockwiseEstimator, MarginalEstimator), strict=True))

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Key, PyTree
 from bacadi.data.contexts import ContextData
 from bacadi.errors import BacadiError
 from bacadi.model.mechanism import AbstractMechanism
-from bacadi.model.rows import Rows, raw_rows
+from bacadi.relaxed.rows import Rows, raw_rows
 
 TOLERANCE = 1e-8
 """Largest relative change, in float64, that still counts as no change."""

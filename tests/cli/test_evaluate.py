@@ -55,8 +55,8 @@ def posterior_of(task: Task, graphs: list[np.ndarray], targets: np.ndarray) -> P
     rng = np.random.default_rng(0)
     parameters = {
         "weight": Labelled(rng.normal(size=(n, 5, 5)), ("source", "target")),
-        "effect_mean": Labelled(rng.normal(size=(n, 5, 5)), ("context", "variable")),
-        "noise_std": Labelled(np.ones((n, 5)), ("variable",)),
+        "effect_mean": Labelled(rng.normal(size=(n, 5, 5)), ("context", "node")),
+        "noise_std": Labelled(np.ones((n, 5)), ("node",)),
     }
     return Posterior.from_draws(task.data, np.stack(graphs), np.stack([targets] * n), parameters=parameters)
 

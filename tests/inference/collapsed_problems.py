@@ -4,8 +4,8 @@ from itertools import product
 
 import numpy as np
 
+from bacadi.evidence.collapsed import AbstractEvidence, Collapsed, EffectKind, States, StructurePrior
 from bacadi.graph import all_dags
-from bacadi.model.collapsed import AbstractEvidence, Collapsed, EffectKind, States, StructurePrior
 
 
 class TableEvidence(AbstractEvidence):

@@ -11,8 +11,8 @@ import numpy as np
 
 from bacadi.data.contexts import ContextData
 from bacadi.graph import all_digraphs
-from bacadi.model.latent import Particle, Structures
 from bacadi.model.model import Model, ModelData
+from bacadi.relaxed.latent import Particle, Structures
 
 VARIABLES = ("a", "b", "c", "d")
 

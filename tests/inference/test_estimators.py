@@ -14,11 +14,11 @@ import pytest
 from bacadi.inference.svgd.estimators import AbstractEstimator, BlockwiseEstimator, MarginalEstimator, RelaxedEstimator
 from bacadi.model.bge import BGe
 from bacadi.model.effect import HardGaussian, SoftGaussian
-from bacadi.model.latent import Particle, target_logits
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.model import Model, ModelData
 from bacadi.model.neural import NeuralGaussian
 from bacadi.model.noise import FixedNoise
+from bacadi.relaxed.latent import Particle, target_logits
 
 from .enumeration import everything, exact_log_expected_psi, log_psi, small_data
 

@@ -9,10 +9,10 @@ from scipy.special import logsumexp
 from scipy.stats import binom, chi2
 
 from bacadi.errors import ConfigError, InferenceError
+from bacadi.evidence.collapsed import Collapsed
 from bacadi.graph import all_dags, all_digraphs, is_acyclic
 from bacadi.inference import exact
 from bacadi.inference.exact import ExactDraws, ExactPosterior, enumerate_posterior
-from bacadi.model.collapsed import Collapsed
 
 from .collapsed_problems import brute_force, random_collapsed, relabelled
 

@@ -23,7 +23,6 @@ from bacadi.inference.svgd.estimators import (
 from bacadi.inference.svgd.kernel import THREE_TERMS, Bandwidths, ProductRBF
 from bacadi.inference.svgd.method import SVGD, Finished, Info, Problem, Progress, Ramp, init, run
 from bacadi.inference.svgd.particles import to_posterior
-from bacadi.model.acyclicity import SampledAcyclicity
 from bacadi.model.bge import BGe
 from bacadi.model.effect import HardGaussian, SoftGaussian
 from bacadi.model.linear import LinearGaussian
@@ -32,6 +31,7 @@ from bacadi.model.model import Model
 from bacadi.model.neural import NeuralGaussian
 from bacadi.model.noise import InferredNoise
 from bacadi.posterior.posterior import Posterior
+from bacadi.relaxed.latent import SampledAcyclicity
 
 from .enumeration import exact_log_expected_psi, small_data
 

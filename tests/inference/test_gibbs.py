@@ -19,8 +19,8 @@ from bacadi.inference.checkpoint import Checkpoint
 from bacadi.inference.svgd.estimators import ChainReading, GibbsEstimator
 from bacadi.inference.svgd.method import SVGD, Finished, Problem, Progress, Ramp, advance, init, run
 from bacadi.inference.svgd.particles import to_posterior
-from bacadi.model.latent import Particle
 from bacadi.model.model import Model, ModelData
+from bacadi.relaxed.latent import Particle
 
 from .enumeration import everything, log_mass, log_psi, small_data
 from .test_estimators import ALPHA, CASES, LINEAR, MARGINAL, assert_within, estimated, exact, tiny_problem

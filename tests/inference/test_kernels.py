@@ -15,7 +15,7 @@ from bacadi.inference.svgd.kernel import (
     ProductRBF,
     squared_distances,
 )
-from bacadi.model.latent import Particle
+from bacadi.relaxed.latent import Particle
 
 L = 5
 BLOCKS = ("z", "gamma", "theta", "theta_int")

@@ -11,6 +11,7 @@ from scipy.stats import norm
 
 from bacadi.data.contexts import ContextData
 from bacadi.errors import StoreError
+from bacadi.evidence.collapsed import Collapsed
 from bacadi.inference.checkpoint import Checkpoint
 from bacadi.inference.collapsed import Collapse
 from bacadi.inference.exact import enumerate_posterior
@@ -21,7 +22,6 @@ from bacadi.inference.mcmc.diagnostics import diagnose
 from bacadi.inference.mcmc.ladder import Draws, Progress, Replica
 from bacadi.inference.mcmc.method import MCMC
 from bacadi.model.bge import BGe
-from bacadi.model.collapsed import Collapsed
 from bacadi.model.effect import (
     AbstractEffect,
     EffectMixture,

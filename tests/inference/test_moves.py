@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from bacadi.data.contexts import ContextData
+from bacadi.evidence.collapsed import Collapsed, StructurePrior
 from bacadi.graph import is_acyclic
 from bacadi.graph.enumerate import log_orders
 from bacadi.inference.exact import ExactDraws, enumerate_posterior
@@ -19,7 +20,6 @@ from bacadi.inference.mcmc.chain import Chains, Counts
 from bacadi.inference.mcmc.ladder import Replica, compiled_target
 from bacadi.inference.mcmc.method import MoveWeights
 from bacadi.inference.mcmc.start import Structure, initial
-from bacadi.model.collapsed import Collapsed, StructurePrior
 from bacadi.model.effect import EffectMixture, HardGaussian, ShiftGaussian
 from bacadi.model.knowledge import Knowledge
 from bacadi.model.linear import LinearGaussian

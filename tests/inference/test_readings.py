@@ -10,10 +10,10 @@ from bacadi.graph.dag import is_acyclic
 from bacadi.inference.svgd.estimators import FiniteReading, LimitReading
 from bacadi.model.bge import BGe
 from bacadi.model.effect import HardGaussian
-from bacadi.model.latent import Particle, target_logits
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.model import Model
 from bacadi.model.noise import FixedNoise
+from bacadi.relaxed.latent import Particle, target_logits
 
 from .enumeration import everything, log_mass, log_psi, posterior_mass, small_data
 

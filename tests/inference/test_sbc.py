@@ -8,6 +8,7 @@ import pytest
 from scipy.stats import chisquare, invgamma, norm
 
 from bacadi.data.contexts import ContextData
+from bacadi.evidence.collapsed import AbstractEvidence, Collapsed
 from bacadi.graph import topological_order
 from bacadi.inference.exact import ExactPosterior, enumerate_posterior
 from bacadi.inference.mcmc import ladder as tempering
@@ -22,7 +23,6 @@ from bacadi.metrics.calibration import (
     pooled,
     target_forecasts,
 )
-from bacadi.model.collapsed import AbstractEvidence, Collapsed
 from bacadi.model.effect import HardGaussian
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.model import Model

@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bacadi.data.contexts import ContextData
+from bacadi.evidence.collapsed import Collapsed
+from bacadi.evidence.gp.evidence import KernelEvidence
+from bacadi.evidence.gp.factor import Group
 from bacadi.graph import is_acyclic
 from bacadi.inference.mcmc import ladder as tempering
 from bacadi.inference.mcmc.method import MCMC
 from bacadi.inference.mcmc.start import edge_weights, initial, settle, shifts, target_weights
-from bacadi.model.collapsed import Collapsed
 from bacadi.model.effect import HardGaussian
-from bacadi.model.factors_gp import Group
-from bacadi.model.gaussian_process import KernelEvidence
 from bacadi.model.knowledge import Knowledge
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.model import Model

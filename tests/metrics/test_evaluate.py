@@ -61,8 +61,8 @@ def with_linear_parameters(task, n=6):
     d, m = task.data.n_variables, task.data.n_contexts
     parameters = {
         "weight": Labelled(rng.normal(size=(n, d, d)), ("source", "target")),
-        "noise_std": Labelled(rng.uniform(0.5, 1, (n, d)), ("variable",)),
-        "effect_mean": Labelled(rng.normal(size=(n, m, d)), ("context", "variable")),
+        "noise_std": Labelled(rng.uniform(0.5, 1, (n, d)), ("node",)),
+        "effect_mean": Labelled(rng.normal(size=(n, m, d)), ("context", "node")),
     }
     return some_posterior(task, n, parameters=parameters)
 

@@ -12,8 +12,8 @@ from bacadi.metrics import untargeted
 from bacadi.metrics.evaluate import aligned, evaluate
 from bacadi.metrics.likelihood import FunctionDensity, density_of, log_rows
 from bacadi.model.bge import BGe
-from bacadi.model.gaussian_process_mechanism import GaussianProcess
-from bacadi.model.kernels_gp import RBF, AdditiveRBF
+from bacadi.model.gaussian_process import GaussianProcess
+from bacadi.model.kernels import RBF, AdditiveRBF
 from bacadi.model.knowledge import Knowledge
 from bacadi.model.model import Model
 from bacadi.model.neural import NeuralGaussian

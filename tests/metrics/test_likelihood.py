@@ -215,8 +215,8 @@ def test_the_truth_as_a_posterior_scores_as_the_truth(standardize):
     intercept = (scaling.shift @ weights - scaling.shift) / scaling.scale
     parameters = {
         "weight": Labelled(scaled[None], ("source", "target")),
-        "intercept": Labelled(intercept[None], ("variable",)),
-        "noise_std": Labelled((task.network.noise_std / scaling.scale)[None], ("variable",)),
+        "intercept": Labelled(intercept[None], ("node",)),
+        "noise_std": Labelled((task.network.noise_std / scaling.scale)[None], ("node",)),
     }
     posterior = Posterior.from_draws(task.data, task.graph[None], task.targets[None], parameters=parameters)
     found = held_out_likelihood(posterior, task)

@@ -8,7 +8,7 @@ from scipy.stats import invgamma, kstest, multivariate_normal, multivariate_t
 
 from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError
-from bacadi.model.collapsed import EffectKind
+from bacadi.evidence.collapsed import EffectKind
 from bacadi.model.effect import (
     AbstractEffect,
     EffectMixture,
@@ -19,7 +19,7 @@ from bacadi.model.effect import (
 )
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.noise import FixedNoise, InferredNoise
-from bacadi.model.rows import context_moments, numpy_moments
+from bacadi.relaxed.rows import context_moments, numpy_moments
 
 COUNTS = (5, 4, 1, 7)
 X = np.random.default_rng(0).normal(1.0, 2.0, (sum(COUNTS), 3))

@@ -12,12 +12,12 @@ from threadpoolctl import threadpool_limits
 from bacadi.data.contexts import ContextData
 from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError
-from bacadi.model import functions_gp
-from bacadi.model.collapsed import EffectKind, States
-from bacadi.model.factors_gp import Approximation, Group
+from bacadi.evidence.collapsed import EffectKind, States
+from bacadi.evidence.gp import draw as functions_gp
+from bacadi.evidence.gp.evidence import KernelEvidence
+from bacadi.evidence.gp.factor import Approximation, Group
 from bacadi.model.functions import Functions
-from bacadi.model.gaussian_process import KernelEvidence
-from bacadi.model.kernels_gp import RBF, AbstractKernel, AdditiveRBF, FixedVariance, InverseGamma, NetworkKernel
+from bacadi.model.kernels import RBF, AbstractKernel, AdditiveRBF, FixedVariance, InverseGamma, NetworkKernel
 
 KERNELS: list[AbstractKernel] = [
     NetworkKernel(),

@@ -12,16 +12,16 @@ import pytest
 from scipy.stats import invgamma, kstest, multivariate_normal, multivariate_t, norm
 
 from bacadi.data.contexts import ContextData
+from bacadi.evidence.collapsed import EffectKind, States
+from bacadi.evidence.rows import RowsEvidence
 from bacadi.graph import all_dags, cpdag
 from bacadi.model.bge import BGe
-from bacadi.model.collapsed import EffectKind, States
 from bacadi.model.effect import EffectMixture, HardGaussian, HardTheta, ScaleGaussian, ShiftGaussian, SoftGaussian
-from bacadi.model.evidence import RowsEvidence
-from bacadi.model.latent import Structures
 from bacadi.model.linear import LinearGaussian, LinearTheta
 from bacadi.model.mechanism import AnyMechanism
 from bacadi.model.model import Model
 from bacadi.model.noise import FixedNoise, InferredNoise
+from bacadi.relaxed.latent import Structures
 
 D, M = 4, 4
 KINDS = EffectMixture((HardGaussian(), ShiftGaussian(1.5), ScaleGaussian((0.25, 4.0)), SoftGaussian()))

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp, softmax
 
 from bacadi.errors import ConfigError
+from bacadi.evidence.collapsed import States, StructurePrior
 from bacadi.graph import all_dags
-from bacadi.model.collapsed import States, StructurePrior
 from bacadi.model.knowledge import Knowledge, Labels, structure_prior
 from bacadi.model.priors import (
     AbstractGraphPrior,

@@ -14,14 +14,14 @@ from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError
 from bacadi.model.bge import BGe
 from bacadi.model.effect import HardGaussian, SoftGaussian
-from bacadi.model.latent import Particle, Structures
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.mechanism import AbstractMechanism, weights_log_prior
 from bacadi.model.model import Model
 from bacadi.model.neural import NeuralGaussian
 from bacadi.model.noise import FixedNoise, InferredNoise
 from bacadi.model.priors import ScaleFree
-from bacadi.model.rows import gram_rows, raw_rows
+from bacadi.relaxed.latent import Particle, Structures
+from bacadi.relaxed.rows import gram_rows, raw_rows
 
 from ..inference.enumeration import small_data
 

@@ -12,9 +12,7 @@ from scipy import integrate, stats
 from bacadi.errors import ConfigError
 from bacadi.graph import all_digraphs, h, is_acyclic
 from bacadi.graph.enumerate import log_subsets
-from bacadi.model.acyclicity import AcyclicityOfProbs, SampledAcyclicity, acyclicity
 from bacadi.model.effect import HardGaussian, HardTheta
-from bacadi.model.latent import edge_probs, limit_graph, limit_targets
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.noise import FixedNoise, InferredNoise
 from bacadi.model.priors import (
@@ -27,7 +25,15 @@ from bacadi.model.priors import (
     TargetPrior,
     UniformGraph,
 )
-from bacadi.model.rows import context_moments, numpy_moments
+from bacadi.relaxed.latent import (
+    AcyclicityOfProbs,
+    SampledAcyclicity,
+    acyclicity,
+    edge_probs,
+    limit_graph,
+    limit_targets,
+)
+from bacadi.relaxed.rows import context_moments, numpy_moments
 
 from ..inference.enumeration import small_data
 

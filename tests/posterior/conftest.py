@@ -22,9 +22,9 @@ def random_posterior(
     targets = rng.random((*shape, m, d)) < 0.3
     parameters = {
         "weight": Labelled(rng.normal(size=(*shape, d, d)), ("source", "target")),
-        "effect_mean": Labelled(rng.normal(size=(*shape, m, d)), ("context", "variable")),
-        "noise_std": Labelled(rng.random((*shape, d)).astype(np.float32), ("variable",)),
-        "layer": Labelled(rng.normal(size=(*shape, 3, d)), ("hidden", "variable")),
+        "effect_mean": Labelled(rng.normal(size=(*shape, m, d)), ("context", "node")),
+        "noise_std": Labelled(rng.random((*shape, d)).astype(np.float32), ("node",)),
+        "layer": Labelled(rng.normal(size=(*shape, 3, d)), ("hidden", "node")),
     }
     stats = {"energy": Labelled(np.arange(5.0), ("step",)), "accepted": Labelled(rng.random(shape) < 0.5)}
     attrs = {"seed": 3, "method": "test", "wall_time": 1.25, "config": {"slope": [1, None]}, "fast": True, "note": None}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from bacadi.errors import ConfigError
-from bacadi.model.collapsed import States
+from bacadi.evidence.collapsed import States
 from bacadi.model.knowledge import Knowledge, structure_prior
 from bacadi.model.priors import ErdosRenyi, TargetPrior
 from bacadi.settings.knowledge import knowledge_from_mapping

@@ -17,7 +17,7 @@ from bacadi.inference.fit import default_method, default_model, fit
 from bacadi.inference.mcmc.method import MCMC
 from bacadi.inference.svgd.method import SVGD
 from bacadi.model.effect import EffectMixture, ScaleGaussian, ShiftGaussian, SoftGaussian
-from bacadi.model.gaussian_process_mechanism import GaussianProcess
+from bacadi.model.gaussian_process import GaussianProcess
 from bacadi.model.model import Model
 from bacadi.model.neural import OWN_UNIT_SCALES
 from bacadi.settings import (

@@ -211,7 +211,7 @@ class Bootstrap:
                 "log_likelihood": _stacked([fit.log_likelihood for fit in fits]),
                 "n_retries": _stacked([sample.n_retries for sample in kept]),
             },
-            constant_data={"known_target": Labelled(known, ("context", "variable"))},
+            constant_data={"known_target": Labelled(known, ("context", "node"))},
             attrs=attrs,
         )
 

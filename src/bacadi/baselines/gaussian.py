@@ -119,9 +119,9 @@ def linear_gaussian(data: ContextData, dag: Int8[np.ndarray, "d d"], targets: In
     fit = fit_gaussian(data, dag, targets)
     parameters = {
         "weight": Labelled(fit.weight, ("source", "target")),
-        "intercept": Labelled(fit.intercept, ("variable",)),
-        "noise_std": Labelled(fit.noise_std, ("variable",)),
-        "effect_mean": Labelled(fit.effect_mean, ("context", "variable")),
-        "effect_noise_std": Labelled(fit.effect_noise_std, ("context", "variable")),
+        "intercept": Labelled(fit.intercept, ("node",)),
+        "noise_std": Labelled(fit.noise_std, ("node",)),
+        "effect_mean": Labelled(fit.effect_mean, ("context", "node")),
+        "effect_noise_std": Labelled(fit.effect_noise_std, ("context", "node")),
     }
     return Fitted(parameters, fit.log_likelihood, 2 * data.n_variables + int(dag.sum()) + 2 * int(targets.sum()))

@@ -8,12 +8,12 @@ class Labelled(NamedTuple):
 
     In `Posterior.parameters` the axes (chain, draw) come first and are not repeated in `dims`. In
     `Posterior.sample_stats` they come first for a number per draw and are missing for one of the whole run (a trace
-    over steps). In `Posterior.constant_data` they never appear. The names `source`, `target` and `variable` stand
+    over steps). In `Posterior.constant_data` they never appear. The names `source`, `target` and `node` stand
     for the variables, `context` for the contexts beside the observational one; any other name is free.
 
     >>> import numpy as np
-    >>> Labelled(np.zeros((2, 10, 3)), ("variable",)).full_dims
-    ('chain', 'draw', 'variable')
+    >>> Labelled(np.zeros((2, 10, 3)), ("node",)).full_dims
+    ('chain', 'draw', 'node')
     """
 
     values: Any

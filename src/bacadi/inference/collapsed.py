@@ -8,13 +8,13 @@ from jaxtyping import Float, Int8
 
 from bacadi.data.contexts import ContextData, Scaling
 from bacadi.data.labelled import Labelled
+from bacadi.evidence.collapsed import Collapsed
 from bacadi.inference.checkpoint import Checkpoint
 from bacadi.inference.exact import Exact, enumerate_posterior
 from bacadi.inference.mcmc.diagnostics import diagnose
 from bacadi.inference.mcmc.ladder import Report, sample
 from bacadi.inference.mcmc.method import MCMC
 from bacadi.inference.mcmc.start import settle
-from bacadi.model.collapsed import Collapsed
 from bacadi.model.knowledge import Knowledge
 from bacadi.model.model import Model
 from bacadi.posterior import weights
@@ -50,7 +50,7 @@ class Collapse:
         drawn = self.collapsed.evidence.draw_parameters(rng, *flat)
         drawn |= self.model.effect.draw_parameters(rng, self.data, len(flat[0]))
         if len(self.collapsed.evidence.states.names) > 2:
-            drawn["effect_state"] = Labelled(flat[1], ("context", "variable"))
+            drawn["effect_state"] = Labelled(flat[1], ("context", "node"))
         converted = in_data_units(drawn, self.scaling)
         return {
             name: Labelled(
@@ -71,9 +71,9 @@ class Collapse:
     def constants(self) -> dict[str, Labelled]:
         """Known targets, and the units of the priors: x = unit_shift + unit_scale · (x in the units of the priors)."""
         known = np.where(np.isinf(self.knowledge.target_log_odds), self.knowledge.target_log_odds > 0, np.nan)
-        unit = {"unit_shift": Labelled(self.scaling.shift, ("variable",))}
-        unit |= {"unit_scale": Labelled(self.scaling.scale, ("variable",))}
-        return {"known_target": Labelled(known, ("context", "variable"))} | unit
+        unit = {"unit_shift": Labelled(self.scaling.shift, ("node",))}
+        unit |= {"unit_scale": Labelled(self.scaling.scale, ("node",))}
+        return {"known_target": Labelled(known, ("context", "node"))} | unit
 
 
 def fit_mcmc(
@@ -103,7 +103,7 @@ def fit_exact(collapse: Collapse, data: ContextData, method: Exact, seed: int) -
     graphs, states = draws.graphs[None], draws.states[None]
     extra: dict[str, Any] = {
         EXACT_EDGES: Labelled(exact.edge_marginals, ("source", "target")),
-        EXACT_TARGETS: Labelled(exact.target_marginals, ("context", "variable")),
+        EXACT_TARGETS: Labelled(exact.target_marginals, ("context", "node")),
     }
 
     def given(log_p: Float[np.ndarray, "1 n"]) -> Float[np.ndarray, "1 n"]:
@@ -133,7 +133,7 @@ def in_data_units(drawn: dict[str, Labelled], scaling: Scaling) -> dict[str, Lab
         # A mechanism without an intercept has one in units whose origin is another.
         if f"{prefix}intercept" in drawn or shift.any():
             zero = np.zeros((*weight.shape[:-2], weight.shape[-1]), weight.dtype)
-            own = drawn.get(f"{prefix}intercept", Labelled(zero, (*dims[:-2], "variable")))
+            own = drawn.get(f"{prefix}intercept", Labelled(zero, (*dims[:-2], "node")))
             moved = shift + scale * own.values - np.einsum("...ij,i->...j", weight, shift)
             converted[f"{prefix}intercept"] = Labelled(moved.astype(weight.dtype), own.dims)
     for name in ("noise_std", "effect_noise_std", "effect_own_noise_std", "effect_shift"):

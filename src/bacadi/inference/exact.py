@@ -22,9 +22,9 @@ from jaxtyping import Bool, Float, Int, Int8
 from scipy.special import logsumexp
 
 from bacadi.errors import ConfigError, InferenceError
+from bacadi.evidence.collapsed import Collapsed, StructurePrior
 from bacadi.graph import all_dags
 from bacadi.graph.enumerate import MAX_DAG_NODES, log_orders
-from bacadi.model.collapsed import Collapsed, StructurePrior
 
 # Calls of the evidence, and terms of sums over counts of targets (some 0.1 µs each): a minute at most.
 MAX_LOCAL_TERMS, MAX_COUNT_TERMS = 4_000_000, 300_000_000

@@ -56,7 +56,7 @@ def aligned(posterior: Posterior, data: ContextData) -> Posterior:
         return posterior
     variables = _order("variables", posterior.variables, data.variables)
     contexts = _order("contexts", posterior.contexts, data.contexts)
-    orders = {"source": variables, "target": variables, "variable": variables, "context": contexts}
+    orders = {"source": variables, "target": variables, "node": variables, "context": contexts}
     parameters, sample_stats, constant_data = (
         {name: _reordered(value, orders) for name, value in group.items()}
         for group in (posterior.parameters, posterior.sample_stats, posterior.constant_data)

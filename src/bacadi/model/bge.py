@@ -9,7 +9,7 @@ from jax.scipy.special import gammaln
 from jaxtyping import Array, Float
 
 from bacadi.data.contexts import ContextData
-from bacadi.model.collapsed import AbstractEvidence, States
+from bacadi.evidence.collapsed import AbstractEvidence, States
 from bacadi.model.mechanism import AbstractMarginalMechanism
 
 LOG_PI = 1.1447298858494002
@@ -53,7 +53,7 @@ class BGe(AbstractMarginalMechanism):
 
     def evidence(self, data: ContextData, states: States) -> AbstractEvidence:
         """The same evidence as a regression: Λ is t for weights and α_μ for the intercept, σ² ~ InvGamma by parents."""
-        from bacadi.model.gram import GramEvidence, regression
+        from bacadi.evidence.gram import GramEvidence, regression
 
         d, t = data.n_variables, self._prior_scale()
         precision = np.full((d, d + 1), t)

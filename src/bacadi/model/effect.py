@@ -13,10 +13,10 @@ from scipy.special import gammaln
 from bacadi.data.contexts import ContextData
 from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError
-from bacadi.model.collapsed import EffectKind, States
+from bacadi.evidence.collapsed import EffectKind, States
 from bacadi.model.mechanism import AbstractMechanism, AnyMechanism, graph_prior_of_theta
 from bacadi.model.noise import LOG_2PI, AbstractNoise, FixedNoise, InferredNoise, gaussian_log_likelihood, log_normal
-from bacadi.model.rows import ContextMoments, NumpyMoments, Rows, numpy_moments, split_rows
+from bacadi.relaxed.rows import ContextMoments, NumpyMoments, Rows, numpy_moments, split_rows
 
 
 class EffectData(eqx.Module):
@@ -169,7 +169,7 @@ class HardGaussian(AbstractEffect):
         moments = numpy_moments(data)
         count, prior = moments.n_rows[:, None], self.mean_prior_std**-2 / self._prior_scale()
         offset = moments.mean - self.mean_prior_mean
-        dims, shape = ("context", "variable"), (n, *offset.shape)
+        dims, shape = ("context", "node"), (n, *offset.shape)
         drawn, std = {}, np.full(shape, 1.0)
         if isinstance(self.noise, InferredNoise):
             squares = moments.squares + count * offset**2 / (1 + count / prior)
@@ -185,9 +185,9 @@ class HardGaussian(AbstractEffect):
         return _states(self.log_evidence(numpy_moments(data)), State("hard", EffectKind.HARD))
 
     def named(self, theta_int: HardTheta, mechanism: AnyMechanism) -> dict[str, Labelled]:
-        named = {"effect_mean": Labelled(theta_int.mean, ("context", "variable"))}
+        named = {"effect_mean": Labelled(theta_int.mean, ("context", "node"))}
         if theta_int.log_noise_std is not None:
-            named["effect_noise_std"] = Labelled(jnp.exp(theta_int.log_noise_std), ("context", "variable"))
+            named["effect_noise_std"] = Labelled(jnp.exp(theta_int.log_noise_std), ("context", "node"))
         return named
 
 

@@ -1,216 +1,53 @@
-"""Gaussian-process evidence: nonlinear mechanisms with their functions integrated out.
+"""Mechanisms as Gaussian processes: smooth functions of the parents, integrated out; for mcmc and exact alone."""
 
-Node j with parents P: x_:j = f(x_P) + noise, f ~ GP(0, s² k), noise N(0, s² ρ), over the rows its mechanism explains.
-With `FixedVariance` s = 1 and ρ is the variance of the noise; with `InverseGamma` s² is integrated out (a multivariate
-t) under a prior of the noise s²ρ, and ρ, with the kernel where several are offered, is chosen before sampling.
-Hard effects take rows away; soft ones give them a function of their own; a shift adds value² s² ρ 11' to
-their covariance; a scale effect multiplies ρ by its value.
-"""
+from typing import NoReturn
 
-import os
-from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
-
-import numpy as np
-from jaxtyping import Bool, Float, Int, Int8
-from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
 
 from bacadi.data.contexts import ContextData
-from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError
-from bacadi.model.collapsed import AbstractEvidence, EffectKind, States
-from bacadi.model.factors_gp import AbstractFactor, Approximation, Group, Recent, Rows, bytes_of_factor, factor_of
-from bacadi.model.functions_gp import draw_functions
-from bacadi.model.kernels_gp import AbstractKernel, FixedVariance, InverseGamma, Terms
-
-TABLE_BYTES, FACTOR_BYTES, VALUE_BYTES = 2**29, 2**28, 2**28
+from bacadi.evidence.collapsed import AbstractEvidence, States
+from bacadi.model.kernels import RBF, AbstractKernel, FixedVariance, InverseGamma
+from bacadi.model.mechanism import AbstractMarginalMechanism
+from bacadi.model.noise import AbstractNoise, FixedNoise, InferredNoise
 
 
-class Table(NamedTuple):
-    """Evidence of all columns given one parent set: of all rows and with context k left out, of context k alone."""
+class GaussianProcess(AbstractMarginalMechanism):
+    """x_j = f_j(parents) + ε_j with f_j ~ GP(0, s_j² k) and ε_j ~ N(0, s_j² ρ_j), over one of the `kernels`.
 
-    log_p: Float[np.ndarray, "K d"]
-    soft: Float[np.ndarray, "..."]  # [K, d] where there is a soft state
+    With `FixedNoise` s = 1 and ρ is its variance; with `InferredNoise` s² is integrated out and ρ chosen before
+    sampling, with the kernel where there are several: one pair for all variables, or with `per_node` one for each.
 
-
-Request = tuple[int, Bool[np.ndarray, " d"], Int8[np.ndarray, " M"]]
-
-
-class Choice(NamedTuple):
-    """The kernels and noise ratios on offer, whether each node gets its own, and what the nodes have now."""
-
-    options: tuple[Group, ...]
-    per_node: bool
-    groups: tuple[Group, ...]
-    made: bool = False
-
-
-class KernelEvidence(AbstractEvidence):
-    """Evidence of Gaussian-process mechanisms; one factorisation for each parent set serves all children and states.
-
-    A value depends on its request alone, never on what was asked before or together with it.
+    >>> GaussianProcess().kernels[0].lengthscale
+    1.0
     """
 
-    def __init__(
-        self,
-        rows: Rows,
-        states: States,
-        noise: FixedVariance | InverseGamma,
-        approximation: Approximation,
-        choice: Choice,
-    ) -> None:
-        self.rows, self.states, self.noise, self.approximation = rows, states, noise, approximation
-        self.choice, self.groups, self.settled = choice, choice.groups, choice.made or len(choice.options) == 1
-        self.n_contexts, self.n_variables = len(rows.start) - 2, rows.x.shape[1]
-        self._number = [self.groups.index(group) for group in self.groups]
-        self._kinds: list[int] = states.kind.tolist()
-        self._scale = np.where(states.kind == EffectKind.SCALE, states.value, 1.0)
-        self._scale[(states.kind == EffectKind.HARD) | (states.kind == EffectKind.SOFT)] = np.inf
-        self._shift = np.where(states.kind == EffectKind.SHIFT, states.value**2, 0.0)
-        k = self.n_contexts + 1
-        self._tables = Recent(TABLE_BYTES // (16 * k * self.n_variables + 400))
-        self._factors = Recent(FACTOR_BYTES // bytes_of_factor(rows, approximation))
-        self._values = Recent(VALUE_BYTES // (self.n_variables + self.n_contexts + 200))
-        self._blas = ThreadpoolController()
+    kernels: tuple[AbstractKernel, ...] = (RBF(constant=1.0),)
+    noise: AbstractNoise = InferredNoise(1.0, 0.5)
+    per_node: bool = False
 
-    @classmethod
-    def from_data(
-        cls,
-        data: ContextData,
-        states: States,
-        kernel: AbstractKernel | Sequence[AbstractKernel],
-        noise: FixedVariance | InverseGamma,
-        approximation: Approximation = Approximation(),  # noqa: B008
-        per_node: bool = False,
-    ) -> "KernelEvidence":
-        """The evidence of `data`. Of several kernels and ratios a middle pair stands until `settled_for` chooses the
-        likeliest, for all nodes or with `per_node` for each."""
-        order = np.argsort(data.context, kind="stable")
-        rows = Rows(np.ascontiguousarray(data.x[order], float), np.concatenate([[0], np.cumsum(data.counts)]))
-        kernels = (kernel,) if isinstance(kernel, AbstractKernel) else tuple(kernel)
-        if len({(type(k), k.linear > 0) for k in kernels}) != 1:
-            raise ConfigError("Nodes choose among kernels of one kind; give kernels that differ in numbers alone.")
-        options = tuple(Group(k, ratio) for k in kernels for ratio in noise.ratios)
-        middle = (options[len(options) // 2],) * data.n_variables
-        return cls(rows, states, noise, approximation, Choice(options, per_node, middle))
+    def evidence(self, data: ContextData, states: States) -> AbstractEvidence:
+        from bacadi.evidence.gp.evidence import KernelEvidence
 
-    def settled_for(self, graph: Int8[np.ndarray, "d d"], states: Int8[np.ndarray, "M d"]) -> "KernelEvidence":
-        """The likeliest options given the structure: nodes without parents, which say nothing of functions, follow.
+        noise: FixedVariance | InverseGamma
+        if isinstance(self.noise, FixedNoise):
+            noise = FixedVariance(self.noise.std**2)
+        else:
+            assert isinstance(self.noise, InferredNoise), "no other noise has a closed form"
+            noise = InverseGamma(self.noise.shape, self.noise.scale)
+        return KernelEvidence.from_data(data, states, self.kernels, noise, per_node=self.per_node)
 
-        The scale s² of a node is integrated out, so that nodes may well share the rest.
-        """
-        options, d, explained = self.choice.options, self.n_variables, graph.any(axis=0)
-        requests = np.arange(d), graph.T.astype(bool), np.ascontiguousarray(states.T, np.int8)
-        alone = (self._with(self.choice._replace(groups=(option,) * d)) for option in options)
-        scores = np.array([evidence.log_evidences(*requests) for evidence in alone])
-        best = int((scores * explained).sum(axis=1).argmax()) if explained.any() else len(options) // 2
-        chosen = np.where(self.choice.per_node & explained, scores.argmax(axis=0), best)
-        return self._with(self.choice._replace(groups=tuple(options[i] for i in chosen), made=True))
+    def prepare(self, data: ContextData, dtype: jnp.dtype) -> PyTree:
+        self._refuse()
 
-    def _with(self, choice: Choice) -> "KernelEvidence":
-        return KernelEvidence(self.rows, self.states, self.noise, self.approximation, choice)
+    def log_evidence(
+        self, graphs: Float[Array, "d S d"], keep: Float[Array, "K S d"], statistics: PyTree
+    ) -> Float[Array, "S d"]:
+        self._refuse()
 
-    def log_evidence(self, node: int, parents: Bool[np.ndarray, " d"], state: Int8[np.ndarray, " M"]) -> float:
-        return float(self.log_evidences(np.array([node]), parents[None], state[None])[0])
-
-    def log_evidences(
-        self, nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B d"], states: Int8[np.ndarray, "B M"]
-    ) -> Float[np.ndarray, " B"]:
-        """`log_evidence` of many requests; the parent sets that are new are worked on in parallel."""
-        keys = _keys(nodes, parents, states)
-        found = self._values.get_all(keys)
-        jobs: dict[tuple[int, bytes], list[int]] = {}
-        for b, value in enumerate(found):
-            if value is None:
-                jobs.setdefault((self._number[nodes[b]], parents[b].tobytes()), []).append(b)
-        parts = list(jobs.values())
-        requests = [[(int(nodes[b]), parents[b], states[b]) for b in part] for part in parts]
-        for part, values in zip(parts, self._map(requests), strict=True):
-            for b, value in zip(part, values, strict=True):
-                found[b] = self._values.put(keys[b], value)
-        return np.array(found, float)
-
-    def factor(self, number: int, parents: Bool[np.ndarray, " d"]) -> AbstractFactor:
-        """The factorisation of one parent set under the group of node `number`."""
-        key = (number, parents.tobytes())
-        factor = self._factors.get(key)
-        if factor is None:
-            factor = factor_of(self.groups[number], self.rows, np.flatnonzero(parents), self.approximation)
-            self._factors.put(key, factor)
-        return factor
-
-    def noise_of(self, state: Int8[np.ndarray, " M"]) -> tuple[Float[np.ndarray, " K"], Float[np.ndarray, " K"]]:
-        """Noise of the rows of each context that the mechanism explains, in units of ρ: factor (∞: none) and shift."""
-        contexts = np.concatenate([[0], state])  # rows of context 0 are always untouched
-        return self._scale[contexts], self._shift[contexts]
-
-    def draw_parameters(
-        self, rng: np.random.Generator, graphs: Int8[np.ndarray, "n d d"], states: Int8[np.ndarray, "n M d"]
-    ) -> dict[str, Labelled]:
-        return draw_functions(rng, self, graphs, states)
-
-    def _effects(self, table: Table, node: int, state: Int8[np.ndarray, " M"]) -> tuple[float, int | None]:
-        """Evidence of the rows that left the mechanism, and the row of the table for the others if there is one."""
-        constant, row, contexts = 0.0, 0, state.nonzero()[0].tolist()
-        in_table = len(contexts) <= 1
-        for k in contexts:
-            kind = self._kinds[state[k]]
-            if kind == EffectKind.HARD:
-                constant += self.states.hard_log_evidence[k, node]
-            elif kind == EffectKind.SOFT:
-                constant += table.soft[k + 1, node]
-            else:
-                in_table = False
-            row = k + 1
-        return constant, row if in_table else None
-
-    def _evaluate(self, requests: Iterable[Request]) -> list[float]:
-        """Values of requests that share parents and group."""
-        values = []
-        for node, parents, state in requests:
-            table = self._table(self._number[node], parents)
-            value, row = self._effects(table, node, state)
-            if row is None:
-                terms = self.factor(self._number[node], parents).altered(node, *self.noise_of(state))
-                value += float(self.noise.log_density(terms, self.groups[node].ratio))
-            else:
-                value += float(table.log_p[row, node])
-            values.append(float(value))
-        return values
-
-    def _table(self, number: int, parents: Bool[np.ndarray, " d"]) -> Table:
-        key = (number, parents.tobytes())
-        table = self._tables.get(key)
-        if table is None:
-            factor = self.factor(number, parents)
-            ratio = self.groups[number].ratio
-            soft = self._density(factor.alone(), ratio) if EffectKind.SOFT in self._kinds else np.empty((0, 0))
-            table = self._tables.put(key, Table(self._density(factor.singles(), ratio), soft))
-        return table
-
-    def _density(self, terms: Terms, ratio: float) -> Float[np.ndarray, "K d"]:
-        return self.noise.log_density(Terms(terms.n_rows[:, None], terms.log_det[:, None], terms.quad), ratio)
-
-    def one_thread(self) -> AbstractContextManager[Any]:
-        """BLAS on one thread: the parallelism is over parent sets, and results do not depend on the machine's load."""
-        return self._blas.limit(limits=1)
-
-    def _map(self, jobs: list[list[Request]]) -> list[list[float]]:
-        if not jobs:
-            return []
-        with self.one_thread():
-            if len(jobs) == 1:
-                return [self._evaluate(jobs[0])]
-            with ThreadPoolExecutor(min(len(jobs), os.cpu_count() or 1)) as pool:
-                return list(pool.map(self._evaluate, jobs))
-
-
-def _keys(
-    nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B d"], states: Int8[np.ndarray, "B M"]
-) -> list[bytes]:
-    """One key for each request: bytes are made and compared faster than tuples of arrays."""
-    node = nodes.astype(np.int32)[:, None].view(np.uint8)
-    packed = np.concatenate([node, parents.astype(np.uint8), states.astype(np.uint8)], axis=1)
-    return [row.tobytes() for row in packed]
+    def _refuse(self) -> NoReturn:
+        raise ConfigError(
+            "A GaussianProcess is integrated out and has no parameters for SVGD; use method mcmc or exact with it, "
+            "or NeuralGaussian with SVGD."
+        )

@@ -13,8 +13,8 @@ from jaxtyping import Float, Int
 
 from bacadi.data.text import counted, quoted
 from bacadi.errors import ConfigError
+from bacadi.evidence.collapsed import States, StructurePrior
 from bacadi.graph.dag import find_cycle
-from bacadi.model.collapsed import States, StructurePrior
 
 if TYPE_CHECKING:
     from bacadi.model.priors import AbstractGraphPrior, TargetPrior
@@ -80,6 +80,17 @@ class Knowledge:
     @property
     def n_contexts(self) -> int:
         return self.target_log_odds.shape[0]
+
+    @property
+    def beyond_certain_targets(self) -> bool:
+        """Whether anything is known beside certain targets and non-targets: edges, limits, odds, numbers."""
+        odds = self.target_log_odds
+        about_graph = self.edge_log_odds.any() or self.max_parents is not None
+        return bool(about_graph or self.target_count_log is not None or np.isfinite(odds[odds != 0]).any())
+
+    def certain_targets(self) -> Float[np.ndarray, "M d"]:
+        """1 for a certain target, 0 for a certain non-target, NaN for what is open: the inverse of `known_targets`."""
+        return np.where(np.isinf(self.target_log_odds), self.target_log_odds > 0, np.nan)
 
     def forbid(self, i: int, j: int) -> "Knowledge":
         """No edge i → j."""

@@ -9,10 +9,10 @@ from jaxtyping import Array, Float, Key
 
 from bacadi.data.contexts import ContextData
 from bacadi.data.labelled import Labelled
-from bacadi.model.collapsed import AbstractEvidence, States
+from bacadi.evidence.collapsed import AbstractEvidence, States
 from bacadi.model.mechanism import AbstractMechanism, weights_log_prior
 from bacadi.model.noise import AbstractNoise, FixedNoise, InferredNoise, gaussian_log_likelihood, log_normal
-from bacadi.model.rows import Rows, gram_rows
+from bacadi.relaxed.rows import Rows, gram_rows
 
 
 class LinearTheta(NamedTuple):
@@ -93,7 +93,7 @@ class LinearGaussian(AbstractMechanism):
         return gaussian_log_likelihood(rows.count[:, None, None], squares, self.noise.log_std(theta.log_noise_std))
 
     def evidence(self, data: ContextData, states: States) -> AbstractEvidence:
-        from bacadi.model.gram import GramEvidence, regression
+        from bacadi.evidence.gram import GramEvidence, regression
 
         d, known = data.n_variables, isinstance(self.noise, FixedNoise)
         variance = self.noise.std**2 if isinstance(self.noise, FixedNoise) else 1.0
@@ -111,7 +111,7 @@ class LinearGaussian(AbstractMechanism):
     def named(self, theta: LinearTheta) -> dict[str, Labelled]:
         named = {"weight": Labelled(theta.weight, ("source", "target"))}
         if theta.intercept is not None:
-            named["intercept"] = Labelled(theta.intercept, ("variable",))
+            named["intercept"] = Labelled(theta.intercept, ("node",))
         if theta.log_noise_std is not None:
-            named["noise_std"] = Labelled(jnp.exp(theta.log_noise_std), ("variable",))
+            named["noise_std"] = Labelled(jnp.exp(theta.log_noise_std), ("node",))
         return named

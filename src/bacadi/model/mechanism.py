@@ -12,9 +12,9 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 from bacadi.data.contexts import ContextData
 from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError
-from bacadi.model.collapsed import AbstractEvidence, States
+from bacadi.evidence.collapsed import AbstractEvidence, States
 from bacadi.model.noise import log_normal
-from bacadi.model.rows import Rows, raw_rows
+from bacadi.relaxed.rows import Rows, raw_rows
 
 
 def weights_log_prior(
@@ -79,7 +79,7 @@ class AbstractMechanism(eqx.Module):
 
     def evidence(self, data: ContextData, states: States) -> AbstractEvidence:
         """The local terms of the collapsed reading; override it where they can be had faster than from rows."""
-        from bacadi.model.evidence import RowsEvidence
+        from bacadi.evidence.rows import RowsEvidence
 
         if type(self).log_evidence is AbstractMechanism.log_evidence:
             self.log_evidence(0, np.empty(0, int), data.x[:0])

@@ -10,14 +10,14 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError
-from bacadi.model.collapsed import Collapsed
+from bacadi.evidence.collapsed import Collapsed
 from bacadi.model.effect import AbstractEffect, EffectData, HardGaussian
 from bacadi.model.knowledge import Knowledge, structure_prior
-from bacadi.model.latent import Particle, Structures
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.mechanism import AbstractMechanism, AnyMechanism, graph_prior_of_theta
 from bacadi.model.priors import AbstractGraphPrior, ErdosRenyi, LatentPrior, TargetPrior
-from bacadi.model.rows import context_moments
+from bacadi.relaxed.latent import Particle, Structures
+from bacadi.relaxed.rows import context_moments
 
 FLOAT32 = jnp.dtype("float32")
 

@@ -12,10 +12,10 @@ from jaxtyping import Array, Float, Key
 from bacadi.data.contexts import ContextData
 from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError
-from bacadi.model.collapsed import AbstractEvidence, States
+from bacadi.evidence.collapsed import AbstractEvidence, States
 from bacadi.model.mechanism import AbstractMechanism, weights_log_prior
 from bacadi.model.noise import AbstractNoise, FixedNoise, InferredNoise, gaussian_log_likelihood, log_normal
-from bacadi.model.rows import Rows
+from bacadi.relaxed.rows import Rows
 
 # In the own unit of each column, whose meaning differs from data to data (noise or signal), how far a function takes to
 # bend is chosen for the data; in the units of the prior it is 1.
@@ -66,8 +66,8 @@ class NeuralGaussian(AbstractMechanism):
 
     def evidence(self, data: ContextData, states: States) -> AbstractEvidence:
         """Networks integrated out as the Gaussian process of their own covariance, for one hidden layer of sigmoids."""
-        from bacadi.model.gaussian_process import FixedVariance, InverseGamma, KernelEvidence
-        from bacadi.model.kernels_gp import NetworkKernel
+        from bacadi.evidence.gp.evidence import FixedVariance, InverseGamma, KernelEvidence
+        from bacadi.model.kernels import NetworkKernel
 
         if len(self.hidden) != 1 or self.activation is not jax.nn.sigmoid:
             raise ConfigError(
@@ -125,5 +125,5 @@ class NeuralGaussian(AbstractMechanism):
             named[f"layer_{number + 1}_weight"] = Labelled(layer.weight, (inputs, "target", f"unit_{number + 1}"))
             named[f"layer_{number + 1}_bias"] = Labelled(layer.bias, ("target", f"unit_{number + 1}"))
         if theta.log_noise_std is not None:
-            named["noise_std"] = Labelled(jnp.exp(theta.log_noise_std), ("variable",))
+            named["noise_std"] = Labelled(jnp.exp(theta.log_noise_std), ("node",))
         return named

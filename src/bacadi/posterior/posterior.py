@@ -180,8 +180,8 @@ def constants(data: "ContextData") -> _Entries:
     """Rows of each context, the observational one first, and the scaling: original = scaled * scale + shift."""
     return {
         "n_rows": Labelled(data.counts, ("observational_and_context",)),
-        "shift": Labelled(data.scaling.shift, ("variable",)),
-        "scale": Labelled(data.scaling.scale, ("variable",)),
+        "shift": Labelled(data.scaling.shift, ("node",)),
+        "scale": Labelled(data.scaling.scale, ("node",)),
     }
 
 
@@ -250,7 +250,7 @@ class Posterior:
             )
         if not abs(rules.log_sum_exp(self.log_weight)) < 1e-6:
             raise ValueError("The weights do not add to 1; Posterior.from_draws normalises them.")
-        sizes = {"source": d, "target": d, "variable": d, "context": m, "chain": draws[0], "draw": draws[1]}
+        sizes = {"source": d, "target": d, "node": d, "context": m, "chain": draws[0], "draw": draws[1]}
         for group in ("parameters", "sample_stats", "constant_data"):
             check_parameters(group, getattr(self, group), sizes)
         if "log_weight" in self.sample_stats:

@@ -74,7 +74,7 @@ def load(path: str | Path) -> Posterior:
 
 def _groups(posterior: Posterior) -> _Groups:
     graph = Labelled(posterior.graph, ("source", "target"))
-    targets = Labelled(posterior.intervention_target, ("context", "variable"))
+    targets = Labelled(posterior.intervention_target, ("context", "node"))
     return {
         "posterior": {"graph": graph, "intervention_target": targets, **posterior.parameters},
         "sample_stats": {"log_weight": Labelled(posterior.log_weight), **posterior.sample_stats},
@@ -85,7 +85,7 @@ def _groups(posterior: Posterior) -> _Groups:
 def _dataset(entries: dict[str, Labelled], posterior: Posterior) -> "xr.Dataset":
     import xarray as xr
 
-    names = dict.fromkeys(("source", "target", "variable"), posterior.variables) | {"context": posterior.contexts}
+    names = dict.fromkeys(("source", "target", "node"), posterior.variables) | {"context": posterior.contexts}
     used = {dim for parameter in entries.values() for dim in parameter.full_dims}
     labels = {dim: np.array(names[dim], dtype=object) for dim in names if dim in used}
     coords: dict[str, Any] = {dim: (dim, values) for dim, values in labels.items()}

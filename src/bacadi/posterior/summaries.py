@@ -202,8 +202,8 @@ def _condition(posterior: "Posterior", dims: tuple[str, ...]) -> Bool[np.ndarray
     condition = np.ones((posterior.n_draws, *[1] * len(dims)), dtype=bool)
     if {"source", "target"} <= set(dims):
         condition = condition & _aligned(posterior.graph, ("source", "target"), dims)
-    if "context" in dims and ("variable" in dims or "target" in dims):
-        node = "variable" if "variable" in dims else "target"
+    if "context" in dims and ("node" in dims or "target" in dims):
+        node = "node" if "node" in dims else "target"
         condition = condition & _aligned(posterior.intervention_target, ("context", node), dims)
     return condition
 
@@ -218,7 +218,7 @@ def _aligned(array: np.ndarray, own: tuple[str, str], dims: tuple[str, ...]) -> 
 
 
 def _axis_labels(posterior: "Posterior", dim: str, size: int) -> list[str] | range:
-    if dim in ("source", "target", "variable"):
+    if dim in ("source", "target", "node"):
         return list(posterior.variables)
     return list(posterior.contexts) if dim == "context" else range(size)
 

@@ -21,9 +21,9 @@ from bacadi.inference.svgd.estimators import (
 )
 from bacadi.inference.svgd.kernel import FOUR_TERMS, THREE_TERMS, AdditiveRBF, Bandwidths, ProductRBF
 from bacadi.inference.svgd.method import SVGD, Ramp, Tempered, rmsprop
-from bacadi.model.acyclicity import AbstractExpectedAcyclicity, AcyclicityOfProbs, SampledAcyclicity
 from bacadi.model.model import Model
 from bacadi.posterior import weights
+from bacadi.relaxed.latent import AbstractExpectedAcyclicity, AcyclicityOfProbs, SampledAcyclicity
 from bacadi.settings.objects_model import build_model, present
 from bacadi.settings.schema import Settings
 from bacadi.settings.sections import ExactSettings, MCMCSettings, SVGDSettings

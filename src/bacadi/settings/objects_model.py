@@ -7,8 +7,8 @@ import jax
 
 from bacadi.model.bge import BGe
 from bacadi.model.effect import AbstractEffect, EffectMixture, HardGaussian, ScaleGaussian, ShiftGaussian, SoftGaussian
-from bacadi.model.gaussian_process_mechanism import GaussianProcess
-from bacadi.model.kernels_gp import RBF, AdditiveRBF
+from bacadi.model.gaussian_process import GaussianProcess
+from bacadi.model.kernels import RBF, AdditiveRBF
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.mechanism import AnyMechanism
 from bacadi.model.model import Model

@@ -100,12 +100,12 @@ class NetworkEstimate(Estimate):
             "layer_2_weight": Labelled(second.T[:, :, None], ("unit_1", "target", "unit_2")),
             "layer_2_bias": Labelled(second_bias[:, None], ("target", "unit_2")),
             "negative_slope": Labelled(np.array(LEAK)),
-            "noise_std": Labelled(np.full(len(self.graph), SCORING_STD), ("variable",)),
-            "effect_noise_std": Labelled(np.where(self.targets, effect_std, 0.0), ("context", "variable")),
+            "noise_std": Labelled(np.full(len(self.graph), SCORING_STD), ("node",)),
+            "effect_noise_std": Labelled(np.where(self.targets, effect_std, 0.0), ("context", "node")),
         }
         if not isinstance(self.effects.mean, Layers):
             means = np.where(self.targets, self.effects.mean, 0.0)
-            parameters["effect_mean"] = Labelled(means, ("context", "variable"))
+            parameters["effect_mean"] = Labelled(means, ("context", "node"))
         return parameters
 
     def _n_parameters(self) -> int:

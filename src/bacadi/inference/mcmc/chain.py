@@ -9,8 +9,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from bacadi.model.compiled import compiled, inner
-from bacadi.model.gram import GramTables, Regression, local_score
+from bacadi.evidence.compiled import compiled, inner
+from bacadi.evidence.gram import GramTables, Regression, local_score
 
 
 class PriorTables(NamedTuple):

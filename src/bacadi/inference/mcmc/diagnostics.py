@@ -121,7 +121,7 @@ class Diagnostics:
     def to_stats(self) -> dict[str, Labelled]:
         """Entries for `Posterior.sample_stats`."""
         stats: dict[str, Labelled] = {}
-        edges, targets = ("edge", self.edges, ("source", "target")), ("target", self.targets, ("context", "variable"))
+        edges, targets = ("edge", self.edges, ("source", "target")), ("target", self.targets, ("context", "node"))
         for kind, found, dims in (edges, targets):
             stats |= {f"{kind}_{name}": Labelled(values, dims) for name, values in vars(found).items()}
         return stats | {

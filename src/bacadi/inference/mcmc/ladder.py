@@ -19,6 +19,8 @@ from jaxtyping import Float, Int, Int8
 
 from bacadi.data.contexts import ContextData
 from bacadi.errors import InferenceError
+from bacadi.evidence.collapsed import AbstractEvidence, Collapsed
+from bacadi.evidence.gram import GramEvidence
 from bacadi.graph.dag import topological_order
 from bacadi.inference.checkpoint import Checkpoint
 from bacadi.inference.mcmc import moves
@@ -36,8 +38,6 @@ from bacadi.inference.mcmc.chain import (
 )
 from bacadi.inference.mcmc.method import MCMC, MoveWeights
 from bacadi.inference.mcmc.start import Structure, edge_weights, initial, target_weights
-from bacadi.model.collapsed import AbstractEvidence, Collapsed
-from bacadi.model.gram import GramEvidence
 
 HOT_ACCEPTANCE = 0.15  # of edge toggles at the hottest level
 

@@ -18,6 +18,7 @@ import math
 
 import numpy as np
 
+from bacadi.evidence.compiled import compiled, inner
 from bacadi.inference.mcmc.chain import (
     accepts,
     below,
@@ -36,7 +37,6 @@ from bacadi.inference.mcmc.chain import (
     with_parent,
     without_parent,
 )
-from bacadi.model.compiled import compiled, inner
 
 MISSING = -1
 

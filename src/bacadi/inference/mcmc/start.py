@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Int8
 
 from bacadi.data.contexts import MOVED, ContextData, shifts
-from bacadi.model.collapsed import AbstractEvidence, Collapsed, StructurePrior
+from bacadi.evidence.collapsed import AbstractEvidence, Collapsed, StructurePrior
 
 SETTLING = 2  # rounds of a greedy structure and choices for it
 SEARCHES = 30  # greedy searches for each variable that the refinement of an order may take

@@ -15,7 +15,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from bacadi.errors import ConfigError
-from bacadi.model.latent import (
+from bacadi.model.model import Model, ModelData
+from bacadi.relaxed.latent import (
     Noise,
     Particle,
     Structures,
@@ -28,7 +29,6 @@ from bacadi.model.latent import (
     soft_bernoulli,
     target_logits,
 )
-from bacadi.model.model import Model, ModelData
 
 Alpha = Float[Array, ""] | float
 Value = tuple[Float[Array, ""], Particle]

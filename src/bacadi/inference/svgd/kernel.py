@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from bacadi.model.latent import Particle
+from bacadi.relaxed.latent import Particle
 
 
 def flatten_block(block: PyTree) -> Float[Array, "L p"] | None:

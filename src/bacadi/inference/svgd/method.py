@@ -20,10 +20,16 @@ from bacadi.errors import InferenceError
 from bacadi.inference.checkpoint import Checkpoint
 from bacadi.inference.svgd.estimators import AbstractEstimator, AbstractReading, FiniteReading, RelaxedEstimator
 from bacadi.inference.svgd.kernel import AbstractKernel, AdditiveRBF
-from bacadi.model.acyclicity import AbstractExpectedAcyclicity, AcyclicityOfProbs, acyclicity
-from bacadi.model.latent import Particle, edge_probs, limit_graph
 from bacadi.model.model import Model, ModelData
 from bacadi.posterior import weights
+from bacadi.relaxed.latent import (
+    AbstractExpectedAcyclicity,
+    AcyclicityOfProbs,
+    Particle,
+    acyclicity,
+    edge_probs,
+    limit_graph,
+)
 
 Schedule = Callable[[Int[Array, ""] | int], Float[Array, ""] | float]
 CHUNK = 64

@@ -12,16 +12,16 @@ from jaxtyping import Array, Float, Int8
 from bacadi.data.contexts import ContextData
 from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError
+from bacadi.evidence.collapsed import Collapsed
 from bacadi.graph.dag import is_acyclic
 from bacadi.inference.mcmc.start import settle
 from bacadi.inference.svgd.estimators import AbstractReading, Discrete
 from bacadi.inference.svgd.method import Finished, Problem, State
-from bacadi.model.collapsed import Collapsed
 from bacadi.model.knowledge import Knowledge
-from bacadi.model.latent import Particle, limit_graph
 from bacadi.model.mechanism import AbstractMechanism
 from bacadi.model.model import Model, ModelData
 from bacadi.posterior.posterior import Posterior, Weighting
+from bacadi.relaxed.latent import Particle, limit_graph
 
 
 class Draws(NamedTuple):
@@ -55,7 +55,7 @@ def to_posterior(problem: Problem, finished: Finished, data: ContextData, attrs:
         weighting,
         parameters={name: Labelled(np.asarray(leaf), dims[name]) for name, leaf in values.items()},
         sample_stats=_statistics(finished),
-        constant_data={"known_target": Labelled(np.asarray(problem.data.known_targets), ("context", "variable"))},
+        constant_data={"known_target": Labelled(np.asarray(problem.data.known_targets), ("context", "node"))},
         attrs={"n_cyclic_particles": _cyclic_particles(finished), "collapsed_weights": collapsed is not None} | attrs,
     )
 

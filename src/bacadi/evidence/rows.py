@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float, Int, Int8
 
 from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError
-from bacadi.model.collapsed import AbstractEvidence, EffectKind, States
+from bacadi.evidence.collapsed import AbstractEvidence, EffectKind, States
 
 LogEvidence = Callable[[int, Int[np.ndarray, " p"], Float[np.ndarray, "n d"]], float]
 

@@ -22,8 +22,8 @@ from scipy.special import gammaln
 
 from bacadi.data.contexts import ContextData
 from bacadi.data.labelled import Labelled
-from bacadi.model.collapsed import AbstractEvidence, EffectKind, States
-from bacadi.model.compiled import compiled
+from bacadi.evidence.collapsed import AbstractEvidence, EffectKind, States
+from bacadi.evidence.compiled import compiled
 
 HARD, SHIFT, SCALE, SOFT = (int(EffectKind[name]) for name in ("HARD", "SHIFT", "SCALE", "SOFT"))
 LOG_2PI = math.log(2 * math.pi)
@@ -307,17 +307,17 @@ class GramEvidence(AbstractEvidence):
         self, rng: np.random.Generator, graphs: Int8[np.ndarray, "n d d"], states: Int8[np.ndarray, "n M d"]
     ) -> dict[str, Labelled]:
         weight, intercept, noise_std, shift = draw_mechanisms(rng, self.tables, graphs, states)
-        drawn = {"weight": Labelled(weight, ("source", "target")), "noise_std": Labelled(noise_std, ("variable",))}
+        drawn = {"weight": Labelled(weight, ("source", "target")), "noise_std": Labelled(noise_std, ("node",))}
         if self.tables.prior.intercept:
-            drawn["intercept"] = Labelled(intercept, ("variable",))
+            drawn["intercept"] = Labelled(intercept, ("node",))
         if SHIFT in self.states.kind:
-            drawn["effect_shift"] = Labelled(shift, ("context", "variable"))
+            drawn["effect_shift"] = Labelled(shift, ("context", "node"))
         if SCALE in self.states.kind:
             ratio = np.where(self.states.kind == SCALE, self.states.value, 1.0)[states]
-            drawn["effect_noise_ratio"] = Labelled(ratio.astype(np.float32), ("context", "variable"))
+            drawn["effect_noise_ratio"] = Labelled(ratio.astype(np.float32), ("context", "node"))
         if SOFT in self.states.kind:
             weight, intercept, noise_std = draw_soft(rng, self.tables, graphs, states)
             drawn["effect_weight"] = Labelled(weight, ("context", "source", "target"))
-            drawn["effect_intercept"] = Labelled(intercept, ("context", "variable"))
-            drawn["effect_own_noise_std"] = Labelled(noise_std, ("context", "variable"))
+            drawn["effect_intercept"] = Labelled(intercept, ("context", "node"))
+            drawn["effect_own_noise_std"] = Labelled(noise_std, ("context", "node"))
         return drawn

@@ -13,13 +13,14 @@ from jaxtyping import Float, Int, Int8
 from scipy.linalg import solve_triangular
 
 from bacadi.data.labelled import Labelled
-from bacadi.model.collapsed import EffectKind
-from bacadi.model.factors_gp import whitened
+from bacadi.evidence.collapsed import EffectKind
+from bacadi.evidence.gp.factor import whitened
 from bacadi.model.functions import Units
-from bacadi.model.kernels_gp import Terms
+from bacadi.model.kernels import Terms
 
 if TYPE_CHECKING:
-    from bacadi.model.gaussian_process import KernelEvidence
+    from bacadi.evidence.gp.evidence import KernelEvidence
+
 
 N_UNITS = 100
 MAX_BYTES = 2 * 10**8  # of the weights of all draws, in single precision
@@ -72,7 +73,7 @@ def draw_functions(
                 if stored:
                     weight[at, node] = drawn.weight
     functions = _stored(units, kernel_of, weight) if stored else {}
-    return functions | {"noise_std": Labelled(noise_std, ("variable",))} | _effects(evidence, states, shift)
+    return functions | {"noise_std": Labelled(noise_std, ("node",))} | _effects(evidence, states, shift)
 
 
 def _requests(
@@ -122,12 +123,12 @@ def _stored(
     n_hidden = len(units[0].bias)
     scale = np.array([unit.scale for unit in units], np.float32)[kernel_of]
     found = {
-        "output_weight": Labelled(weight[:, :, :n_hidden] * scale, ("variable", "unit")),
-        "output_bias": Labelled(weight[:, :, n_hidden], ("variable",)),
+        "output_weight": Labelled(weight[:, :, :n_hidden] * scale, ("node", "unit")),
+        "output_bias": Labelled(weight[:, :, n_hidden], ("node",)),
         "hidden_weight": Labelled(np.array([unit.weight for unit in units]), ("kernel", "unit", "source")),
         "hidden_bias": Labelled(np.array([unit.bias for unit in units]), ("kernel", "unit")),
         "hidden_logistic": Labelled(np.array(bool(units[0].logistic)), ()),
-        "hidden_kernel": Labelled(kernel_of, ("variable",)),
+        "hidden_kernel": Labelled(kernel_of, ("node",)),
     }
     if units[0].linear:
         found["linear_weight"] = Labelled(weight[:, :, n_hidden + 1 :].transpose(0, 2, 1), ("source", "target"))
@@ -139,8 +140,8 @@ def _effects(
 ) -> dict[str, Labelled]:
     found, (kind, value) = {}, (evidence.states.kind, evidence.states.value)
     if EffectKind.SHIFT in kind:
-        found["effect_shift"] = Labelled(shift, ("context", "variable"))
+        found["effect_shift"] = Labelled(shift, ("context", "node"))
     if EffectKind.SCALE in kind:
         ratio = np.where(kind == EffectKind.SCALE, value, 1.0)[states]
-        found["effect_noise_ratio"] = Labelled(ratio.astype(np.float32), ("context", "variable"))
+        found["effect_noise_ratio"] = Labelled(ratio.astype(np.float32), ("context", "node"))
     return found

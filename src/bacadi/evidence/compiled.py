@@ -29,7 +29,7 @@ def inner(function: Callable) -> Any:
 
 def _stamp() -> tuple[int, int]:
     """When the files of compiled code were last changed, and their size."""
-    files = [*_PACKAGE.glob("model/*.py"), *_PACKAGE.glob("inference/mcmc/*.py")]
+    files = [*_PACKAGE.glob("evidence/**/*.py"), *_PACKAGE.glob("inference/mcmc/*.py")]
     found = [file.stat() for file in files if file.exists()]
     return max(one.st_mtime_ns for one in found), sum(one.st_size for one in found)
 

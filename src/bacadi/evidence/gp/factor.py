@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from bacadi.model.kernels_gp import AbstractKernel, Terms
-from bacadi.model.tiles_gp import TILE, altered, factorise, forward, leave_one_out, solve_features
+from bacadi.evidence.gp.tiles import TILE, altered, factorise, forward, leave_one_out, solve_features
+from bacadi.model.kernels import AbstractKernel, Terms
 
 FEW = 0.4  # the share of all rows up to which leaving rows out is cheaper than a factorisation of the others
 

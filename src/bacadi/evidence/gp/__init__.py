@@ -1,0 +1,1 @@
+"""Gaussian-process evidence: nonlinear mechanisms with their functions integrated out."""

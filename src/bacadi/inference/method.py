@@ -1,0 +1,91 @@
+"""What a method is: an object with `fit(problem, monitor) → Posterior`, ours or a baseline.
+
+A method is a frozen dataclass of its choices. What it is given is a `Problem`, whom it tells of its progress and where
+it keeps its checkpoint is a `Monitor`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from jaxtyping import Float
+
+from bacadi.data.contexts import ContextData
+from bacadi.errors import ConfigError
+from bacadi.model.knowledge import Knowledge
+from bacadi.model.model import Model
+from bacadi.posterior.posterior import Posterior
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a posterior is wanted of. Methods that bring their own model (the baselines) do not read `model`."""
+
+    data: ContextData
+    model: Model
+    knowledge: Knowledge
+    seed: int = 0
+
+    @property
+    def known_targets(self) -> Float[np.ndarray, "M d"]:
+        """1 for a certain target, 0 for a variable that is certainly none, NaN for what is to be inferred."""
+        return self.knowledge.certain_targets()
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a running fit is: `step` of `total`, in words for a person and as numbers for the log."""
+
+    step: int
+    total: int
+    seconds: float
+    phase: str
+    note: str = ""
+    entries: dict[str, Any] = field(default_factory=dict)
+
+
+Report = Callable[[Progress], None]
+
+
+@dataclass(frozen=True)
+class Monitor:
+    """Who hears of a running fit and where it keeps its checkpoint; both are optional."""
+
+    report: Report | None = None
+    checkpoint: Path | None = None
+    checkpoint_seconds: float = 60.0
+
+    def tell(self, progress: Progress) -> None:
+        """Report progress to whoever listens."""
+        if self.report is not None:
+            self.report(progress)
+
+
+class AbstractMethod(ABC):
+    """A way from a problem to its posterior; equal arguments give equal posteriors, bit for bit on one machine.
+
+    `takes_all_knowledge` says what a method can do with `Knowledge`: all of it, or certain targets alone.
+    """
+
+    takes_all_knowledge: ClassVar[bool] = False
+
+    @abstractmethod
+    def fit(self, problem: Problem, monitor: Monitor) -> Posterior:
+        """The posterior of graph, targets and parameters."""
+
+    def check(self, problem: Problem) -> None:
+        """Refuse, before anything is run or written, what this method cannot do with the data and the knowledge."""
+        if problem.data.n_rows == 0:
+            raise ConfigError("There are no rows to learn from; give data with at least one row.")
+        if not self.takes_all_knowledge and problem.knowledge.beyond_certain_targets:
+            raise ConfigError(
+                f"{type(self).__name__} can use certain targets alone and the knowledge says more (edges, limits of "
+                "parents, likely targets or their number); use method mcmc or exact, or leave the rest out."
+            )
+
+    def opening(self) -> str:
+        """What the method does before it first reports progress, in words for the person who waits."""
+        return "starting"

@@ -1,0 +1,1 @@
+"""The differentiable reading of a model, in JAX, equation by equation."""
