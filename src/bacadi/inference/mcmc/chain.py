@@ -15,7 +15,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from bacadi.evidence.compiled import compiled, inner
+from bacadi.evidence.compiled import compiled, inlined, inner
 from bacadi.evidence.gram import GramTables, Regression, local_score
 
 MISSING, REJECTED, ACCEPTED = -1, 0, 1
@@ -262,7 +262,7 @@ def rehash(keys, values, new_keys, new_values):  # type: ignore[no-untyped-def]
             new_keys[slot], new_values[slot] = keys[at], values[at]
 
 
-@inner
+@inlined
 def evaluate(problem, node, parents, n_parents, state):  # type: ignore[no-untyped-def]
     """The local score of a node, or NaN with the request filled in where it is not in memory."""
     target, memory, request = problem
@@ -280,7 +280,7 @@ def evaluate(problem, node, parents, n_parents, state):  # type: ignore[no-untyp
     return np.nan
 
 
-@inner
+@inlined
 def view(chains, c):  # type: ignore[no-untyped-def]
     """Chain c, without a copy."""
     return Chain(
@@ -296,7 +296,7 @@ def view(chains, c):  # type: ignore[no-untyped-def]
     )
 
 
-@inner
+@inlined
 def clear(work):  # type: ignore[no-untyped-def]
     """Begin a proposal: nothing changes yet."""
     work.n_nodes[0], work.log_prior[0], work.log_proposal[0], work.turned[0] = 0, 0.0, 0.0, False
@@ -364,7 +364,7 @@ def accepts(rng, log_ratio):  # type: ignore[no-untyped-def]
     return math.log(1.0 - uniform(rng)) < log_ratio
 
 
-@inner
+@inlined
 def decide(problem, chain, work, beta):  # type: ignore[no-untyped-def]
     """One Metropolis step (Hastings 1970): accept the proposal with probability
 
@@ -389,7 +389,7 @@ def decide(problem, chain, work, beta):  # type: ignore[no-untyped-def]
     return ACCEPTED
 
 
-@inner
+@inlined
 def commit(chain, work):  # type: ignore[no-untyped-def]
     """Make the proposal the state of the chain."""
     for a in range(work.n_nodes[0]):
@@ -456,7 +456,7 @@ def may_turn(prior, chain, work, i, j):  # type: ignore[no-untyped-def]
     return True
 
 
-@inner
+@inlined
 def move_in_order(chain):  # type: ignore[no-untyped-def]
     """A Gibbs step over the causal orders of the graph: a random node moves to a random place between its last parent
     and its first child. All these orders are equally likely given the graph, so the step is never refused."""

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from bacadi.evidence.compiled import compiled, inner
+from bacadi.evidence.compiled import compiled, inlined, inner
 from bacadi.inference.mcmc.chain import (
     MISSING,
     REJECTED,
@@ -61,9 +61,8 @@ def draw_target(problem, chain):  # type: ignore[no-untyped-def]
 
 
 @inner
-def toggle(problem, chain, work, i, j):  # type: ignore[no-untyped-def]
+def toggle(prior, chain, work, i, j):  # type: ignore[no-untyped-def]
     """Remove the edge i → j or add it."""
-    prior = problem.target.prior
     if i == j or prior.fixed[i, j] != 0:
         return False
     if chain.edges[i, j] == 1:
@@ -76,12 +75,11 @@ def toggle(problem, chain, work, i, j):  # type: ignore[no-untyped-def]
 
 
 @inner
-def reverse(problem, chain, work, i, j):  # type: ignore[no-untyped-def]
+def reverse(prior, weight, chain, work, i, j):  # type: ignore[no-untyped-def]
     """Turn i → j into j → i; the way back draws (j, i), so the ratio is w_ji / w_ij.
 
     The smaller node comes first, so that Gibbs scans on the way there and back visit both nodes in the same order.
     """
-    prior, weight = problem.target.prior, problem.target.proposals.edge_log
     if i == j or chain.edges[i, j] == 0 or prior.fixed[i, j] != 0 or prior.fixed[j, i] != 0:
         return False
     if chain.n_parents[i] >= prior.max_parents or not may_turn(prior, chain, work, i, j):
@@ -106,21 +104,21 @@ def change_state(problem, chain, work, slot, k):  # type: ignore[no-untyped-def]
     set_state(prior, work, slot, k, new)
 
 
-@inner
+@inlined
 def propose_toggle(problem, chain, work):  # type: ignore[no-untyped-def]
     """Toggle a drawn edge. The way back draws the same pair: the ratio is 1."""
     i, j = draw_edge(problem, chain)
-    return toggle(problem, chain, work, i, j)
+    return toggle(problem.target.prior, chain, work, i, j)
 
 
-@inner
+@inlined
 def propose_reversal(problem, chain, work):  # type: ignore[no-untyped-def]
     """Reverse a drawn edge; see `reverse` for the ratio."""
     i, j = draw_edge(problem, chain)
-    return reverse(problem, chain, work, i, j)
+    return reverse(problem.target.prior, problem.target.proposals.edge_log, chain, work, i, j)
 
 
-@inner
+@inlined
 def propose_parent_swap(problem, chain, work):  # type: ignore[no-untyped-def]
     """A drawn i takes the place of a random parent of j.
 
@@ -140,7 +138,7 @@ def propose_parent_swap(problem, chain, work):  # type: ignore[no-untyped-def]
     return True
 
 
-@inner
+@inlined
 def propose_target(problem, chain, work):  # type: ignore[no-untyped-def]
     """Change the state of a drawn variable in a drawn context. The way back draws the same pair: the ratio is 1."""
     k, j = draw_target(problem, chain)
@@ -148,7 +146,7 @@ def propose_target(problem, chain, work):  # type: ignore[no-untyped-def]
     return True
 
 
-@inner
+@inlined
 def propose_target_swap(problem, chain, work):  # type: ignore[no-untyped-def]
     """The state of a random target of context k moves to a drawn variable j that was untouched there.
 
@@ -170,7 +168,7 @@ def propose_target_swap(problem, chain, work):  # type: ignore[no-untyped-def]
     return True
 
 
-@inner
+@inlined
 def propose_edge_and_target(problem, chain, work):  # type: ignore[no-untyped-def]
     """Toggle an edge into j and change the state of j in a random context: an edge can explain a target away.
 
@@ -178,39 +176,37 @@ def propose_edge_and_target(problem, chain, work):  # type: ignore[no-untyped-de
     """
     i, j = draw_edge(problem, chain)
     k = below(chain.rng, len(chain.n_targets))
-    if not toggle(problem, chain, work, i, j):
+    if not toggle(problem.target.prior, chain, work, i, j):
         return False
     change_state(problem, chain, work, 0, k)
     return True
 
 
-@inner
+@inlined
 def propose_with_columns(problem, chain, work, beta, turn):  # type: ignore[no-untyped-def]
     """Toggle or reverse an edge and draw the states of the nodes it concerns anew, one Gibbs scan per node.
 
     The ratio is that of the edge times q(scans back) / q(scans there). The scans back start at the new states, have the
     old parents and are led to the old states, in the same order of nodes and contexts.
     """
+    prior, weight = problem.target.prior, problem.target.proposals.edge_log
     i, j = draw_edge(problem, chain)
-    if not (reverse(problem, chain, work, i, j) if turn else toggle(problem, chain, work, i, j)):
+    if not (reverse(prior, weight, chain, work, i, j) if turn else toggle(prior, chain, work, i, j)):
         return False
-    for k in range(len(chain.n_targets)):
-        work.n_targets[k] = chain.n_targets[k]
-    for a in range(work.n_nodes[0]):
-        node = work.node[a]
-        log_q, log_prior, work.score[a] = scan_column(
-            problem, chain, work, beta, node, work.parents[a], work.n_parents[a], work.state[a], False
-        )
-        work.log_prior[0] += log_prior
-        work.log_proposal[0] -= log_q
-    for a in range(work.n_nodes[0]):
-        node = work.node[a]
-        for k in range(len(work.column)):
-            work.column[k] = work.state[a, k]
-        log_q, _, _ = scan_column(
-            problem, chain, work, beta, node, chain.parents[node], chain.n_parents[node], work.column, True
-        )
-        work.log_proposal[0] += log_q
+    work.n_targets[:] = chain.n_targets
+    for back in (False, True):
+        for a in range(work.n_nodes[0]):
+            node, parents, n_parents, column = work.node[a], work.parents[a], work.n_parents[a], work.state[a]
+            if back:
+                work.column[:] = column
+                parents, n_parents, column = chain.parents[node], chain.n_parents[node], work.column
+            log_q, log_prior, score = scan_column(problem, chain, work, beta, node, parents, n_parents, column, back)
+            if back:
+                work.log_proposal[0] += log_q
+            else:
+                work.log_proposal[0] -= log_q
+                work.log_prior[0] += log_prior
+                work.score[a] = score
     return True
 
 
@@ -261,7 +257,7 @@ def draw_state(rng, log_p, top, total):  # type: ignore[no-untyped-def]
     return state
 
 
-@inner
+@inlined
 def propose(problem, chain, work, beta, kind):  # type: ignore[no-untyped-def]
     """Write a proposal of the given kind into `work`; False where what was drawn is not possible."""
     clear(work)
@@ -280,7 +276,7 @@ def propose(problem, chain, work, beta, kind):  # type: ignore[no-untyped-def]
     return propose_with_columns(problem, chain, work, beta, kind == REVERSE_AND_COLUMNS)
 
 
-@inner
+@inlined
 def exchange(chains, counts, betas, parity):  # type: ignore[no-untyped-def]
     """Offer an exchange to every second pair of neighbouring levels.
 
