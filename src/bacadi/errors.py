@@ -13,6 +13,10 @@ class ConfigError(BacadiError):
     """An option, a configuration file or a model choice makes no sense."""
 
 
+class NoClosedForm(ConfigError):
+    """A model has no closed-form evidence, so its parameters cannot be integrated out."""
+
+
 class StoreError(BacadiError):
     """A file that should hold a posterior or a checkpoint is not ours, damaged or of another version."""
 

@@ -20,7 +20,7 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 from bacadi.data.contexts import ContextData
 from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError
-from bacadi.evidence.collapsed import AbstractEvidence, EffectKind, States
+from bacadi.evidence.collapsed import AbstractEvidence, EffectKind, EffectStates
 from bacadi.evidence.gp.draw import draw_functions
 from bacadi.evidence.gp.factor import AbstractFactor, Approximation, Group, Recent, Rows, bytes_of_factor, factor_of
 from bacadi.model.kernels import AbstractKernel, FixedVariance, InverseGamma, Terms
@@ -56,7 +56,7 @@ class KernelEvidence(AbstractEvidence):
     def __init__(
         self,
         rows: Rows,
-        states: States,
+        states: EffectStates,
         noise: FixedVariance | InverseGamma,
         approximation: Approximation,
         choice: Choice,
@@ -79,7 +79,7 @@ class KernelEvidence(AbstractEvidence):
     def from_data(
         cls,
         data: ContextData,
-        states: States,
+        states: EffectStates,
         kernel: AbstractKernel | Sequence[AbstractKernel],
         noise: FixedVariance | InverseGamma,
         approximation: Approximation = Approximation(),  # noqa: B008
