@@ -6,9 +6,9 @@ from pathlib import Path
 
 import equinox as eqx
 import pytest
+from bacadi.inference.configuration import configuration
 
 from bacadi.errors import ConfigError
-from bacadi.inference.configuration import configuration
 from bacadi.inference.svgd.method import SVGD
 from bacadi.model.model import Model
 from bacadi.settings import MECHANISMS, PRESETS, Settings, build, resolve, restored

@@ -4,18 +4,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from bacadi.model.effect import HardGaussian
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bacadi.data.contexts import ContextData
-from bacadi.evidence.collapsed import Collapsed
+from bacadi.evidence.collapsed import CollapsedPosterior
 from bacadi.evidence.gp.evidence import KernelEvidence
 from bacadi.evidence.gp.factor import Group
 from bacadi.graph import is_acyclic
 from bacadi.inference.mcmc import ladder as tempering
 from bacadi.inference.mcmc.method import MCMC
 from bacadi.inference.mcmc.start import edge_weights, initial, settle, shifts, target_weights
-from bacadi.model.effect import HardGaussian
 from bacadi.model.knowledge import Knowledge
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.model import Model
@@ -29,7 +29,7 @@ from .test_moves import KNOWLEDGE_KINDS, LINEAR, TWO_KINDS, check_constraints, f
 MODEL = Model(LINEAR, TWO_KINDS)
 
 
-def starts(collapsed: Collapsed, data: ContextData, n: int = 5) -> tuple[np.ndarray, np.ndarray]:
+def starts(collapsed: CollapsedPosterior, data: ContextData, n: int = 5) -> tuple[np.ndarray, np.ndarray]:
     found = initial(np.random.default_rng(0), collapsed, data, n)
     assert len(found) == n
     return np.stack([graph for graph, _ in found]), np.stack([states for _, states in found])

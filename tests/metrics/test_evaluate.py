@@ -5,16 +5,16 @@ from dataclasses import replace
 import jax
 import numpy as np
 import pytest
+from bacadi.inference.configuration import configuration
+from bacadi.model.effect import SoftGaussian
 
 from bacadi import metrics
 from bacadi.data.contexts import ContextData
 from bacadi.data.labelled import Labelled
 from bacadi.errors import DataError
 from bacadi.graph import cpdag, i_cpdag
-from bacadi.inference.configuration import configuration
 from bacadi.metrics.evaluate import CLASS_PARAMETER, evaluate
 from bacadi.model.bge import BGe
-from bacadi.model.effect import SoftGaussian
 from bacadi.model.model import Model
 from bacadi.model.neural import NeuralGaussian
 from bacadi.posterior import Posterior

@@ -7,12 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from bacadi.model.effect import HardGaussian, HardTheta
 from scipy import integrate, stats
 
 from bacadi.errors import ConfigError
 from bacadi.graph import all_digraphs, h, is_acyclic
 from bacadi.graph.enumerate import log_subsets
-from bacadi.model.effect import HardGaussian, HardTheta
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.noise import FixedNoise, InferredNoise
 from bacadi.model.priors import (

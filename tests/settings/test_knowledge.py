@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from bacadi.errors import ConfigError
-from bacadi.evidence.collapsed import States
+from bacadi.evidence.collapsed import EffectStates
 from bacadi.model.knowledge import Knowledge, structure_prior
 from bacadi.model.priors import ErdosRenyi, TargetPrior
 from bacadi.settings.knowledge import knowledge_from_mapping
@@ -64,7 +64,7 @@ def test_a_mean_number_of_targets_makes_every_variable_a_target_on_its_own(mean:
     known = read(f"target_count = {{ mean = {mean} }}", tmp_path)
     assert known.target_count_log is not None
     np.testing.assert_allclose(known.target_count_log[1], stats.binom.logpmf(range(D + 1), D, mean / D))
-    hard = States(("none", "hard"), np.array([0, 1], np.int8), np.zeros(2), np.zeros(2), np.zeros((M, D)))
+    hard = EffectStates(("none", "hard"), np.array([0, 1], np.int8), np.zeros(2), np.zeros(2), np.zeros((M, D)))
     prior = structure_prior(ErdosRenyi(), TargetPrior(), hard, known)
     log_p = [prior.log_prob_states(np.array([[1] * n + [0] * (D - n), [0] * D], np.int8)) for n in range(D + 1)]
     np.testing.assert_allclose(np.diff(log_p), np.log(mean / (D - mean)))

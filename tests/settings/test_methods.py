@@ -8,15 +8,15 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 import pytest
+from bacadi.inference.configuration import configuration
+from bacadi.model.effect import EffectMixture, ScaleGaussian, ShiftGaussian, SoftGaussian
 
 from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError
-from bacadi.inference.configuration import configuration
 from bacadi.inference.exact import Exact
 from bacadi.inference.fit import default_method, default_model, fit
 from bacadi.inference.mcmc.method import MCMC
 from bacadi.inference.svgd.method import SVGD
-from bacadi.model.effect import EffectMixture, ScaleGaussian, ShiftGaussian, SoftGaussian
 from bacadi.model.gaussian_process import GaussianProcess
 from bacadi.model.model import Model
 from bacadi.model.neural import OWN_UNIT_SCALES

@@ -8,10 +8,10 @@ read the same statement.
 import math
 from abc import ABC
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, field, fields
-from functools import lru_cache
+from dataclasses import MISSING, dataclass, field, fields, replace
+from functools import cache
 from types import NoneType, UnionType
-from typing import Any, Union, dataclass_transform, get_args, get_origin, get_type_hints
+from typing import Any, Self, Union, dataclass_transform, get_args, get_origin, get_type_hints
 
 from bacadi.data.text import quoted
 from bacadi.errors import ConfigError
@@ -65,6 +65,10 @@ class Choice(ABC):  # noqa: B024
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
         dataclass(frozen=True)(cls)
+
+    def replace(self, **changes: Any) -> Self:
+        """The same choice with other values in some fields."""
+        return replace(self, **changes)
 
     def __post_init__(self) -> None:
         for name, rule in rules_of(type(self)).items():
@@ -131,14 +135,14 @@ class Rule:
         return text if self.none is None else f'{text} or "{self.none}"'
 
 
-@lru_cache(maxsize=None)
+@cache
 def hints_of(cls: type) -> dict[str, Any]:
     """Field names and resolved types of a dataclass."""
     hints = get_type_hints(cls)
     return {entry.name: hints[entry.name] for entry in fields(cls)}
 
 
-@lru_cache(maxsize=None)
+@cache
 def rules_of(cls: type) -> dict[str, Rule]:
     """The rules of all fields that hold plain values; nested choices check themselves."""
     found = {entry.name: rule_of(hints_of(cls)[entry.name], entry.metadata) for entry in fields(cls)}

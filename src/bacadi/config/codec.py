@@ -103,7 +103,9 @@ def _own_class(name: str, group: str, place: Place, key: str) -> Any:
         raise ConfigError(f"{place.key(key)} names {quoted(name)}, which cannot be imported ({failure}).") from failure
     base = load(group) if ":" in group else object
     if isinstance(base, type) and not (isinstance(cls, type) and issubclass(cls, base)):
-        raise ConfigError(f"{place.key(key)} names {quoted(name)}, which is not a {base.__name__}; derive it from that.")
+        raise ConfigError(
+            f"{place.key(key)} names {quoted(name)}, which is not a {base.__name__}; derive it from that."
+        )
     return cls
 
 
@@ -172,7 +174,7 @@ def read_field(cls: Any, key: str, value: Any, place: Place) -> Any:
     return read
 
 
-def encode(choice: Any, none: str = "auto") -> Any:
+def encode(choice: Any, none: str = "auto", group: str | None = None) -> Any:
     """The plain table of a choice, the inverse of `decode`: all fields, given or default, fit for JSON and TOML.
 
     Objects that have no name (a schedule of optax, a lambda) are described well enough to tell them apart.
@@ -186,13 +188,16 @@ def encode(choice: Any, none: str = "auto") -> Any:
     if isinstance(choice, bool | int | float | str):
         return choice
     if isinstance(choice, Choice):
-        group = group_of(type(choice))
+        group = group or group_of(type(choice))
         head = {} if group is None else {TYPE: name_of(choice, group)}
-        body = {e.name: encode(getattr(choice, e.name), e.metadata.get("none", "auto")) for e in fields(choice)}  # type: ignore[arg-type]
-        return head | body
+        return head | {entry.name: _encode_field(choice, entry) for entry in fields(choice)}  # type: ignore[arg-type]
     if isinstance(choice, tuple | list) and not hasattr(choice, "_fields"):
         return [encode(item) for item in choice]
     return _described(choice)
+
+
+def _encode_field(choice: Choice, entry: Any) -> Any:
+    return encode(getattr(choice, entry.name), entry.metadata.get("none", "auto"), entry.metadata.get("names"))
 
 
 def name_of(choice: Any, group: str) -> str:

@@ -135,9 +135,7 @@ def _model(preset: str, tables: Table, flag: str | None, place: Place) -> Any:
     return build(cls, merged(table, given), place.below("model"))
 
 
-def _method(
-    name: str, overlay: Table, tables: Table, flags: Mapping[str, Any], place: Place, by_auto: bool
-) -> Any:
+def _method(name: str, overlay: Table, tables: Table, flags: Mapping[str, Any], place: Place, by_auto: bool) -> Any:
     table: Table = {TYPE: name, **overlay}
     if name in NAMES[BASELINE]:
         table = {TYPE: BOOTSTRAP, "baseline": {TYPE: name}}

@@ -65,10 +65,10 @@ NAMES: dict[str, dict[str, str]] = {
         "blockwise": "bacadi.inference.svgd.estimators:BlockwiseEstimator",
         "gibbs": "bacadi.inference.svgd.estimators:GibbsEstimator",
     },
-    "bacadi.inference.svgd.estimators:AbstractReader": {
-        "finite": "bacadi.inference.svgd.estimators:FiniteAlpha",
-        "limit": "bacadi.inference.svgd.estimators:LimitGraphs",
-        "chains": "bacadi.inference.svgd.estimators:FromChains",
+    "bacadi.inference.svgd.readers:AbstractReader": {
+        "finite": "bacadi.inference.svgd.readers:FiniteAlpha",
+        "limit": "bacadi.inference.svgd.readers:LimitGraphs",
+        "chains": "bacadi.inference.svgd.readers:FromChains",
     },
     "bacadi.relaxed.latent:AbstractExpectedAcyclicity": {
         "probs": "bacadi.relaxed.latent:AcyclicityOfProbs",

@@ -107,9 +107,7 @@ def mean_variance_ratio(effect: HardGaussian) -> float:
     return effect.mean_prior_std**2 / (1.0 if variance is None else variance)
 
 
-def draw_hard_effects(
-    rng: np.random.Generator, effect: Effect, data: ContextData, n: int
-) -> dict[str, Labelled]:
+def draw_hard_effects(rng: np.random.Generator, effect: Effect, data: ContextData, n: int) -> dict[str, Labelled]:
     """Means and noise of hard effects from p(μ, σ_I | D, targeted), n sets; nothing for the other kinds.
 
     They do not depend on the mechanism. σ_I comes first, then μ | σ_I ~ N(shrunken mean, σ_I² / (n_k + 1 / ratio)).

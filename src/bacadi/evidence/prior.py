@@ -108,7 +108,9 @@ def _parent_limit(known: Knowledge, default: int | None) -> int:
     return limit if default is None else min(max(default, required), limit)
 
 
-def _state_log_prior(odds: Float[np.ndarray, "M d"], states: "EffectStates", labels: Labels) -> Float[np.ndarray, "M d T"]:
+def _state_log_prior(
+    odds: Float[np.ndarray, "M d"], states: "EffectStates", labels: Labels
+) -> Float[np.ndarray, "M d T"]:
     """0 for state 0 and log odds + log share for the others; a known target (odds of +∞) has no state 0."""
     known = np.isposinf(odds)
     if states.n_states == 1 and known.any():

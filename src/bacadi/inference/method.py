@@ -4,16 +4,19 @@ A method is a frozen dataclass of its choices. What it is given is a `Problem`, 
 it keeps its checkpoint is a `Monitor`.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float
 
-from bacadi.data.contexts import ContextData
+from bacadi.config.choices import Choice
+from bacadi.data.contexts import ContextData, Scaling
+from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError
 from bacadi.model.knowledge import Knowledge
 from bacadi.model.model import Model
@@ -33,6 +36,22 @@ class Problem:
     def known_targets(self) -> Float[np.ndarray, "M d"]:
         """1 for a certain target, 0 for a variable that is certainly none, NaN for what is to be inferred."""
         return self.knowledge.certain_targets()
+
+    @cached_property
+    def standardized(self) -> ContextData:
+        """The data in the units of the priors."""
+        return self.data.in_own_units() if self.model.standardize_within else self.data
+
+    @property
+    def scaling(self) -> Scaling:
+        """From the units of the priors to those of the data: x = shift + scale · (x in the units of the priors)."""
+        own, given = self.standardized.scaling, self.data.scaling
+        return Scaling((own.shift - given.shift) / given.scale, own.scale / given.scale)
+
+    def unit_constants(self) -> dict[str, Labelled]:
+        """`scaling` as constants of a posterior, for parameters that stay in the units of the priors."""
+        scaling = self.scaling
+        return {"unit_shift": Labelled(scaling.shift, ("node",)), "unit_scale": Labelled(scaling.scale, ("node",))}
 
 
 @dataclass(frozen=True)
@@ -64,13 +83,15 @@ class Monitor:
             self.report(progress)
 
 
-class AbstractMethod(ABC):
+class AbstractMethod(Choice):
     """A way from a problem to its posterior; equal arguments give equal posteriors, bit for bit on one machine.
 
-    `takes_all_knowledge` says what a method can do with `Knowledge`: all of it, or certain targets alone.
+    `takes_all_knowledge` says what a method can do with `Knowledge`: all of it, or certain targets alone;
+    `reads_model` whether it fits `Problem.model` or brings its own.
     """
 
     takes_all_knowledge: ClassVar[bool] = False
+    reads_model: ClassVar[bool] = True
 
     @abstractmethod
     def fit(self, problem: Problem, monitor: Monitor) -> Posterior:

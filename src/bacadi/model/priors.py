@@ -133,6 +133,7 @@ class AbstractOrderPrior(AbstractGraphPrior):
 class OrderedErdosRenyi(AbstractOrderPrior):
     """Independent edges along a random causal order: law(k) = 1."""
 
+
 class PreferentialAttachment(AbstractOrderPrior):
     """Scale-free graphs, hubs early in the order: law(k) = p(k) / C(d-1, k).
 

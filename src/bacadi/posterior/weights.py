@@ -8,6 +8,7 @@ few hundred nats between particles leaves all the weight on one of them, `temper
 import numpy as np
 from jaxtyping import Float
 
+from bacadi.config.choices import Choice, option
 from bacadi.errors import ConfigError, InferenceError
 
 _BISECTION_STEPS = 60
@@ -95,6 +96,26 @@ def pick_temperature(log_p: Float[np.ndarray, "..."], fraction: float = 0.5) -> 
         middle = float(np.sqrt(low * high))
         low, high = (low, middle) if enough(middle) else (middle, high)
     return float(high)
+
+
+class Tempered(Choice):
+    """Weights flattened to p^(1/T), T ≥ 1 the smallest at which as many draws count as `share` of the particles.
+
+    Rows of `log_p` are particles. Draws count by their effective number 1 / Σ w², whether a particle is read as one
+    draw or as many.
+
+    >>> np.exp(Tempered(0.5)(np.log([[1.0, 1.0], [1.0, 1.0]]))).tolist()
+    [[0.25, 0.25], [0.25, 0.25]]
+    """
+
+    share: float = option(0.5, above=0)
+
+    def __call__(self, log_p: Float[np.ndarray, "L S"]) -> Float[np.ndarray, "L S"]:
+        kept = np.isfinite(log_p)
+        if not kept.any():
+            return posterior(log_p)  # which says so
+        fraction = self.share * kept.any(axis=1).sum() / kept.sum()
+        return tempered(log_p, pick_temperature(log_p, fraction))
 
 
 def _checked(log_p: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:

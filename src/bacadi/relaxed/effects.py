@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
+from bacadi.data.contexts import Scaling
 from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError
 from bacadi.model.effects import Effect, HardGaussian, SoftGaussian
@@ -40,6 +42,10 @@ class RelaxedEffect(eqx.Module):
     @abstractmethod
     def labelled(self, theta_int: PyTree) -> dict[str, Labelled]:
         """Θ_I under the names it has in the output."""
+
+    @abstractmethod
+    def rescaled(self, theta_int: PyTree, graph: np.ndarray, scaling: Scaling) -> PyTree:
+        """Θ_I for the variables in original units; see `AbstractMechanism.rescaled`."""
 
 
 @singledispatch
@@ -101,6 +107,11 @@ class RelaxedHard(RelaxedEffect):
             parts["effect_noise_std"] = Labelled(jnp.exp(theta_int.log_noise_std), ("context", "node"))
         return parts
 
+    def rescaled(self, theta_int: HardTheta, graph: np.ndarray, scaling: Scaling) -> HardTheta:
+        noise = theta_int.log_noise_std
+        mean = theta_int.mean * scaling.scale + scaling.shift
+        return HardTheta(mean, None if noise is None else noise + np.log(scaling.scale))
+
     def _mean_given_data(
         self, log_noise_std: Float[Array, "M d"] | None
     ) -> tuple[Float[Array, "M d"], Float[Array, "M #d"]]:
@@ -146,6 +157,13 @@ class RelaxedSoft(RelaxedEffect):
             f"effect_{name}": Labelled(array, ("context", *part.dims))
             for (name, part), array in zip(self.mechanism.labelled(one).items(), values, strict=True)
         }
+
+    def rescaled(self, theta_int: PyTree, graph: np.ndarray, scaling: Scaling) -> PyTree:
+        contexts = [jax.tree.map(lambda leaf, k=k: leaf[k], theta_int) for k in range(len(self.blocks.x))]
+        changed = [self.mechanism.rescaled(theta, graph, scaling) for theta in contexts]
+        if not changed or changed[0] is None:
+            return theta_int
+        return jax.tree.map(lambda *leaves: np.stack(leaves), *changed)
 
 
 @relaxed_effect.register

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,11 +20,13 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from bacadi.data.contexts import ContextData
 from bacadi.data.labelled import Labelled
-from bacadi.errors import ConfigError
+from bacadi.errors import ConfigError, NoClosedForm
 from bacadi.evidence.collapsed import AbstractEvidence, EffectKind, EffectStates
 from bacadi.evidence.gp.draw import draw_functions
 from bacadi.evidence.gp.factor import AbstractFactor, Approximation, Group, Recent, Rows, bytes_of_factor, factor_of
-from bacadi.model.kernels import AbstractKernel, FixedVariance, InverseGamma, Terms
+from bacadi.model.gaussian_process import GaussianProcess
+from bacadi.model.kernels import AbstractKernel, FixedVariance, InverseGamma, NetworkKernel, Terms
+from bacadi.model.neural import SIGMOID, NeuralGaussian
 
 TABLE_BYTES, FACTOR_BYTES, VALUE_BYTES = 2**29, 2**28, 2**28
 
@@ -62,7 +65,11 @@ class KernelEvidence(AbstractEvidence):
         choice: Choice,
     ) -> None:
         self.rows, self.states, self.noise, self.approximation = rows, states, noise, approximation
-        self.choice, self.groups, self.settled = choice, choice.groups, choice.made or len(choice.options) == 1
+        self.choice, self.groups, self.has_hyperparameters = (
+            choice,
+            choice.groups,
+            choice.made or len(choice.options) == 1,
+        )
         self.n_contexts, self.n_variables = len(rows.start) - 2, rows.x.shape[1]
         self._number = [self.groups.index(group) for group in self.groups]
         self._kinds: list[int] = states.kind.tolist()
@@ -85,7 +92,7 @@ class KernelEvidence(AbstractEvidence):
         approximation: Approximation = Approximation(),  # noqa: B008
         per_node: bool = False,
     ) -> "KernelEvidence":
-        """The evidence of `data`. Of several kernels and ratios a middle pair stands until `settled_for` chooses the
+        """The evidence of `data`. Of several kernels and ratios a middle pair stands until `fit_hyperparameters` chooses the
         likeliest, for all nodes or with `per_node` for each."""
         order = np.argsort(data.context, kind="stable")
         rows = Rows(np.ascontiguousarray(data.x[order], float), np.concatenate([[0], np.cumsum(data.counts)]))
@@ -96,7 +103,7 @@ class KernelEvidence(AbstractEvidence):
         middle = (options[len(options) // 2],) * data.n_variables
         return cls(rows, states, noise, approximation, Choice(options, per_node, middle))
 
-    def settled_for(self, graph: Int8[np.ndarray, "d d"], states: Int8[np.ndarray, "M d"]) -> "KernelEvidence":
+    def fit_hyperparameters(self, graph: Int8[np.ndarray, "d d"], states: Int8[np.ndarray, "M d"]) -> "KernelEvidence":
         """The likeliest options given the structure: nodes without parents, which say nothing of functions, follow.
 
         The scale s² of a node is integrated out, so that nodes may well share the rest.
@@ -214,3 +221,28 @@ def _keys(
     node = nodes.astype(np.int32)[:, None].view(np.uint8)
     packed = np.concatenate([node, parents.astype(np.uint8), states.astype(np.uint8)], axis=1)
     return [row.tobytes() for row in packed]
+
+
+def network_evidence(mechanism: NeuralGaussian, data: ContextData, states: EffectStates) -> KernelEvidence:
+    """Networks integrated out as the Gaussian process of their own covariance, for one hidden layer of sigmoids."""
+    if len(mechanism.hidden) != 1 or mechanism.activation != SIGMOID:
+        raise NoClosedForm(
+            "Only networks of one hidden layer of sigmoid units have a closed-form covariance; "
+            "use those, a GaussianProcess, or method svgd."
+        )
+    kernel = NetworkKernel(mechanism.hidden[0], mechanism.prior_std, constant=1.0 if mechanism.intercept else 0.0)
+    variance, shape, scale = mechanism.noise.conjugate()
+    if variance is not None:
+        return KernelEvidence.from_data(data, states, kernel, FixedVariance(variance))
+    if (
+        mechanism.input_scales is None
+    ):  # at the mean precision of the noise prior, functions have the variance of theirs
+        return KernelEvidence.from_data(data, states, kernel, InverseGamma(shape, scale, (scale / shape,)))
+    kernels = [replace(kernel, input_scale=factor) for factor in mechanism.input_scales]
+    return KernelEvidence.from_data(data, states, kernels, InverseGamma(shape, scale))
+
+
+def gaussian_process_evidence(mechanism: GaussianProcess, data: ContextData, states: EffectStates) -> KernelEvidence:
+    variance, shape, scale = mechanism.noise.conjugate()
+    noise = InverseGamma(shape, scale) if variance is None else FixedVariance(variance)
+    return KernelEvidence.from_data(data, states, mechanism.kernels, noise, per_node=mechanism.per_node)
