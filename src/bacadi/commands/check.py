@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bacadi.commands.exits import BAD_INPUT
+from bacadi.commands.watch import BAD_INPUT
 from bacadi.errors import ConfigError
 
 if TYPE_CHECKING:
