@@ -14,8 +14,7 @@ from bacadi.commands.evaluate import evaluate
 from bacadi.commands.export import export
 from bacadi.commands.fit import fit, resume
 from bacadi.commands.simulate import simulate
-from bacadi.commands.watch import BAD_INPUT, FAILURE, INTERRUPTED
-from bacadi.errors import BacadiError
+from bacadi.errors import BAD_INPUT, FAILURE, INTERRUPTED, BacadiError
 
 _DEBUG_VARIABLE = "BACADI_DEBUG"
 # Typer brings a click of its own or uses the one installed, by version; this is the class that it raises.

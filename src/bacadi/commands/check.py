@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bacadi.commands.watch import BAD_INPUT
-from bacadi.errors import ConfigError
+from bacadi.errors import BAD_INPUT, ConfigError
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,7 +12,7 @@ from typing import Any
 import typer
 
 import bacadi
-from bacadi.commands.watch import INTERRUPTED, Log, Watch
+from bacadi.commands.watch import Log, Watch
 from bacadi.config.codec import Place
 from bacadi.config.layers import Configuration, name_of_method, restored
 from bacadi.data.checks import Severity
@@ -20,7 +20,7 @@ from bacadi.data.contexts import ContextData
 from bacadi.data.doctor import examine
 from bacadi.data.tables import read_table
 from bacadi.data.text import write_text
-from bacadi.errors import BacadiError, ConfigError, DataError, StoreError
+from bacadi.errors import INTERRUPTED, BacadiError, ConfigError, DataError, StoreError
 from bacadi.inference.fit import fit
 from bacadi.inference.method import Monitor, Problem
 from bacadi.model.knowledge import Knowledge

@@ -10,13 +10,10 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from bacadi.inference.method import Progress
-
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
-FAILURE, BAD_INPUT, INTERRUPTED = 1, 2, 130
-"""Exit codes other than 0: a failure of ours, bad input or usage, stopped by Ctrl-C (128 + SIGINT)."""
+    from bacadi.inference.method import Progress
 
 _LOG_SECONDS = 10.0
 
@@ -107,7 +104,7 @@ class Watch:
         elif words.startswith("compiling the sampler") and not self._quiet:
             print(f"{words} …", file=sys.stderr, flush=True)
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: "Progress") -> None:
         self._log_checkpoint()
         self.step = progress.step
         if time.monotonic() - self._logged >= _LOG_SECONDS:
@@ -119,7 +116,7 @@ class Watch:
             self._bar.update(self._task, description=progress.phase, completed=done, total=total, note=progress.note)
         self._interrupts.between_chunks()
 
-    def _position(self, progress: Progress) -> tuple[float, float]:
+    def _position(self, progress: "Progress") -> tuple[float, float]:
         """Steps, or seconds where the time budget will be over before the steps are."""
         if self._budget is not None and progress.seconds * progress.total > progress.step * self._budget:
             return min(int(progress.seconds), self._budget), self._budget
