@@ -1,8 +1,8 @@
 """The codec between choices and plain tables: TOML files, presets, `config.json`, attributes and fingerprints are its.
 
-A table mirrors the object: one key per field, a nested table per nested choice, and the key `type` where a choice is one
-of several, by the names of `names.NAMES` or as `module:Class` for a class of the user's own. A key that the chosen class
-does not have is an unknown key, so nothing without effect passes silently.
+A table mirrors the object: one key per field, a nested table per nested choice, and the key `type` where a choice is
+one of several, by the names of `names.NAMES` or as `module:Class` for a class of the user's own. A key that the chosen
+class does not have is an unknown key, so nothing without effect passes silently.
 """
 
 import json
@@ -79,7 +79,7 @@ def group_of(cls: Any) -> str | None:
 def named_type(name: Any, group: str, place: Place, key: str = TYPE) -> Any:
     """The class (or function) that a name of a group means, imported now.
 
-    Raises a `ConfigError` for an unknown name, with the nearest known one, and for a class that may not be imported here.
+    Refuse an unknown name, with the nearest known one, and a class that may not be imported here.
     """
     names = NAMES[group]
     if isinstance(name, str) and name in names:

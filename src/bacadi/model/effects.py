@@ -1,6 +1,7 @@
 """What an intervention does to its target: p(x_j | parents, Θ_I) in place of the mechanism.
 
-An effect is a choice; `evidence.effects` integrates it out (all kinds), `relaxed.effects` differentiates it (hard, soft).
+An effect is a choice; `evidence.effects` integrates it out (all kinds), `relaxed.effects` differentiates it (hard and
+soft ones).
 """
 
 import math
@@ -77,7 +78,8 @@ class EffectMixture(Effect):
         n, kinds = len(self.effects), [type(effect).__name__ for effect in self.effects]
         if self.shares is not None and (len(self.shares) != n or not math.isclose(math.fsum(self.shares), 1)):
             raise ConfigError(
-                f"The shares of a mixture of {n} effects are {list(self.shares)}; give {n} numbers above 0 that add to 1."
+                f"The shares of a mixture of {n} effects are {list(self.shares)}; give {n} numbers above 0 that add "
+                "to 1."
             )
         if len(set(kinds)) < n:
             raise ConfigError(f"A mixture of effects names one kind twice ({', '.join(kinds)}); name each kind once.")

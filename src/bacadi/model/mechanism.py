@@ -2,8 +2,8 @@
 
 A mechanism is a choice with its formulas, free of JAX. What can be done with it is said by what it offers:
 
-- `AbstractMechanism` has explicit parameters and a density (`init`, `log_prior`, `log_prob`): the differentiable reading
-  (`bacadi.relaxed`), simulation and held-out likelihood need nothing else;
+- `AbstractMechanism` has explicit parameters and a density (`init`, `log_prior`, `log_prob`): the differentiable
+  reading (`bacadi.relaxed`), simulation and held-out likelihood need nothing else;
 - a method `log_evidence(node, parents, x)` integrates the parameters out over given rows: the collapsed reading
   (`bacadi.evidence`) needs nothing else. The mechanisms of this package have faster evidence there.
 """

@@ -133,3 +133,8 @@ class Density(eqx.Module):
         log_psi = jnp.sum(self.log_psi(particle.theta, particle.theta_int, structures))
         log_graph = self.model.graph_prior.log_prob(graph)  # type: ignore[attr-defined]
         return log_psi + log_graph + self.model.target_prior.log_prob_targets(targets)
+
+    def _effect_terms(
+        self, theta_int: PyTree, graphs: Float[Array, "d S d"]
+    ) -> tuple[Float[Array, "M #S d"], Float[Array, "M #S #d"]]:
+        return self.effect.log_targeted(theta_int, graphs), self.effect.log_untargeted(theta_int, graphs)
