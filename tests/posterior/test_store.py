@@ -58,10 +58,10 @@ def test_layout_is_that_of_arviz(posterior, tmp_path):
         graph = tree["posterior"]["graph"]
         assert graph.dims == ("chain", "draw", "source", "target")
         assert graph.sel(source="v1", target="v2").values.tolist() == posterior.graph[..., 1, 2].tolist()
-        assert tree["posterior"]["intervention_target"].dims == ("chain", "draw", "context", "variable")
+        assert tree["posterior"]["intervention_target"].dims == ("chain", "draw", "context", "node")
         assert tree["sample_stats"]["log_weight"].dims == ("chain", "draw")
         assert tree["sample_stats"]["energy"].dims == ("step",)
-        assert tree["constant_data"]["scale"].dims == ("variable",)
+        assert tree["constant_data"]["scale"].dims == ("node",)
         assert tree.attrs["created_by"] == "bacadi" and tree.attrs["seed"] == 3 and tree.attrs["wall_time"] == 1.25
     with h5py.File(tmp_path / "posterior.nc") as file:
         assert file["posterior/graph"].compression == "gzip"
