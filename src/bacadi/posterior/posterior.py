@@ -293,7 +293,7 @@ class Posterior:
 
         An entry of an edge is described given that the edge is there, an entry of an intervention given that the
         variable is a target: draw l has the weight w_l G_l[i, j] or w_l I_l[k, j] (or both) for that entry.
-        `probability` is the sum of these weights, 1 if nothing is conditioned on; an entry that no draw describes is NaN.
+        `probability` is the sum of these weights, 1 if nothing is conditioned on; what no draw describes is NaN.
         """
         values, dims = self.parameters[name]
         axis = {dim: 2 + position for position, dim in enumerate(dims)}

@@ -76,7 +76,7 @@ def read(path: str | Path) -> FileContent:
     try:
         # HDF5 itself looks first: a truncated file makes h5netcdf print a traceback while it is cleaned up.
         with h5py.File(path, "r") as file:
-            version = _check_ours(path, dict(file.attrs))
+            _check_ours(path, dict(file.attrs))
         with xr.open_datatree(path, engine="h5netcdf") as tree:
             attrs = {str(name): _plain(value) for name, value in tree.attrs.items()}
             content = _content(tree.load(), attrs)
@@ -92,7 +92,7 @@ def read(path: str | Path) -> FileContent:
             f"'{path}' was damaged or changed by another program: its content does not match its checksum; "
             "run the fit again or restore the file."
         )
-    return _with_nodes(content) if version == 1 else content
+    return content
 
 
 def _plain(value: Any) -> Any:
@@ -100,30 +100,18 @@ def _plain(value: Any) -> Any:
 
 
 def _content(tree: "xr.DataTree", attrs: dict[str, Any]) -> FileContent:
-    """Take a tree apart: arrays with the axes that they have in the file, attributes decoded."""
-    groups: dict[str, dict[str, Labelled]] = {}
-    for group in GROUPS:
-        groups[group] = {}
+    """Take a tree apart; `attrs` are its attributes as stored."""
+    groups: dict[str, dict[str, Labelled]] = {group: {} for group in GROUPS}
+    for group, entries in groups.items():
         for name, array in tree[group].to_dataset().data_vars.items():
-            dims = tuple(map(str, array.dims))
-            groups[group][str(name)] = Labelled(array.values, dims[2:] if dims[:2] == ("chain", "draw") else dims)
-    variables, contexts = (tuple(map(str, tree["posterior"][dim].values)) for dim in ("source", "context"))
+            dims = tuple("node" if dim == "variable" else str(dim) for dim in array.dims)  # `variable` in version 1
+            entries[str(name)] = Labelled(array.values, dims[2:] if dims[:2] == ("chain", "draw") else dims)
+    labels = tree["posterior"].to_dataset()
+    variables, contexts = (tuple(map(str, labels[dim].values)) for dim in ("source", "context"))
     as_json = json.loads(attrs["json_attributes"])
     given = {name: value for name, value in attrs.items() if name not in _OWN_ATTRS}
     decoded = {name: json.loads(value) if name in as_json else value for name, value in given.items()}
     return FileContent(variables, contexts, attrs.get("observational"), groups, decoded)
-
-
-def _with_nodes(content: FileContent) -> FileContent:
-    """Rename the axis `variable` of schema version 1."""
-    groups = {
-        group: {
-            name: Labelled(values, tuple("node" if dim == "variable" else dim for dim in dims))
-            for name, (values, dims) in entries.items()
-        }
-        for group, entries in content.groups.items()
-    }
-    return content._replace(groups=groups)
 
 
 def _encoding(dataset: "xr.Dataset") -> dict[str, dict[str, Any]]:
@@ -161,10 +149,12 @@ def _checksum(content: FileContent, attrs: dict[str, Any]) -> str:
     state = hashlib.sha256()
     labels = [content.variables, content.contexts, sorted(attrs.items())]
     state.update(json.dumps(labels, default=_plain).encode())
+    node = "variable" if attrs["schema_version"] == 1 else "node"
     for group, entries in content.groups.items():
         for name, entry in sorted(entries.items()):
             values = np.ascontiguousarray(entry.values)
-            header = [group, name, entry.full_dims, values.dtype.newbyteorder("=").str, values.shape]
+            dims = [node if dim == "node" else dim for dim in entry.full_dims]
+            header = [group, name, dims, values.dtype.newbyteorder("=").str, values.shape]
             state.update(json.dumps(header).encode())
             state.update(values.tobytes())
     return state.hexdigest()
@@ -185,8 +175,7 @@ def _check_signature(path: Path) -> None:
         raise StoreError(f"'{path}' is {kind}, so it is no posterior of ours; give the posterior.nc that a fit wrote.")
 
 
-def _check_ours(path: Path, attrs: dict[str, Any]) -> int:
-    """Return the schema version of a file that this program can read."""
+def _check_ours(path: Path, attrs: dict[str, Any]) -> None:
     if attrs.get("created_by") != _CREATED_BY or "schema_version" not in attrs:
         raise StoreError(
             f"'{path}' is a netCDF file that another program wrote; give the posterior.nc that a fit wrote."
@@ -196,4 +185,3 @@ def _check_ours(path: Path, attrs: dict[str, Any]) -> int:
             f"'{path}' has schema version {version} and this program reads up to {SCHEMA_VERSION}; "
             "update bacadi to read it."
         )
-    return version
