@@ -19,6 +19,7 @@ from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError, DataError, InferenceError
 from bacadi.graph import consistent_extension
 from bacadi.inference.configuration import configuration
+from bacadi.posterior import weights
 from bacadi.posterior.posterior import Posterior
 
 
@@ -206,6 +207,7 @@ class Bootstrap:
             np.stack([sample.dag for sample in kept]),
             np.stack([one.targets for one in found]),
             log_p,
+            weights.posterior,
             parameters=parameters,
             sample_stats={
                 "log_likelihood": _stacked([fit.log_likelihood for fit in fits]),
