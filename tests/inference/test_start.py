@@ -14,7 +14,7 @@ from bacadi.evidence.gp.factor import Group
 from bacadi.graph import is_acyclic
 from bacadi.inference.mcmc import ladder as tempering
 from bacadi.inference.mcmc.method import MCMC
-from bacadi.inference.mcmc.start import edge_weights, initial, settle, shifts, target_weights
+from bacadi.inference.mcmc.start import edge_weights, initial, mean_shift_z, settle, target_weights
 from bacadi.model.effect import HardGaussian
 from bacadi.model.knowledge import Knowledge
 from bacadi.model.linear import LinearGaussian
@@ -102,7 +102,7 @@ def test_unusual_data(name: str) -> None:
     )
     np.testing.assert_allclose(edges, edges.T, atol=1e-12)
     assert (edges[off] > 0).all() and not edges[~off].any()
-    assert (targets > 0).all() and np.isfinite(shifts(data)).all()
+    assert (targets > 0).all() and np.isfinite(mean_shift_z(data)).all()
     draws = tempering.sample(collapsed, data, MCMC(n_draws=10, n_sweeps=20), 0)
     assert is_acyclic(draws.graphs.reshape(-1, *draws.graphs.shape[2:])).all()
 
@@ -126,7 +126,7 @@ def test_open_choices_are_settled_as_at_the_truth() -> None:
     """Networks of the paper's recipe: at the true structure the choice is the best or within 10 nats of it (where the
     others are up to 142 worse), and depends on nothing but the data. A linear model has nothing to settle."""
     task = simulate(SyntheticSpec(8, ErdosRenyi(1), Neural()), seed=2)
-    data = task.data.in_own_units()
+    data = task.data.standardized_within()
     collapsed = Model(NeuralGaussian(noise=InferredNoise(1.0, 0.5)), HardGaussian(InferredNoise(1.0, 0.5))).collapse(
         data
     )

@@ -33,7 +33,7 @@ class Collapse:
 
     @classmethod
     def of(cls, model: Model, data: ContextData, knowledge: Knowledge, max_parents: int | None) -> "Collapse":
-        own = data.in_own_units() if model.own_units else data
+        own = data.standardized_within() if model.own_units else data
         scale = own.scaling.scale / data.scaling.scale
         scaling = Scaling((own.scaling.shift - data.scaling.shift) / data.scaling.scale, scale)
         collapsed = settle(model.collapse(own, knowledge, max_parents), own)

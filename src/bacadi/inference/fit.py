@@ -137,7 +137,7 @@ def _fit_svgd(
     if np.isfinite(known.target_log_odds[known.target_log_odds != 0]).any():
         raise ConfigError("SVGD takes known targets, not likely ones; use method mcmc or exact.")
     if model.own_units:
-        data = data.in_own_units()
+        data = data.standardized_within()
     with jax.enable_x64(method.double):
         dtype = jnp.dtype("float64" if method.double else "float32")
         problem = Problem(method, model, model.prepare(data, known_targets, dtype), jax.random.key(seed))
