@@ -48,10 +48,10 @@ def fit(
 ) -> None:
     """Infer a posterior over graph and intervention targets and write it to a folder."""
     if context is None:
-        from bacadi.commands.check import which_context
-        from bacadi.data import read_table
+        from bacadi.data.doctor import which_context
+        from bacadi.data.tables import read_table
 
-        raise ConfigError(which_context(read_table(data)))
+        raise ConfigError(which_context(read_table(data), "--context COLUMN"))
     if out is None:
         raise ConfigError("Name the folder for the results with --out DIR; it is made if it is missing.")
     from bacadi.commands.run import Request, RunFolder, conclude

@@ -40,13 +40,12 @@ class Problem:
     @cached_property
     def standardized(self) -> ContextData:
         """The data in the units of the priors."""
-        return self.data.in_own_units() if self.model.standardize_within else self.data
+        return self.data.standardized_within() if self.model.standardize_within else self.data
 
     @property
     def scaling(self) -> Scaling:
         """From the units of the priors to those of the data: x = shift + scale · (x in the units of the priors)."""
-        own, given = self.standardized.scaling, self.data.scaling
-        return Scaling((own.shift - given.shift) / given.scale, own.scale / given.scale)
+        return self.standardized.scaling.relative_to(self.data.scaling)
 
     def unit_constants(self) -> dict[str, Labelled]:
         """`scaling` as constants of a posterior, for parameters that stay in the units of the priors."""
