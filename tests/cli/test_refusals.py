@@ -29,7 +29,7 @@ def test_broken_tables(case: BrokenTable, run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("extra", "expected"),
     [
-        (("--method", "mcmc"), ("--particles", "no effect with method mcmc", "--method svgd")),
+        (("--method", "mcmc"), ("[method]", "no effect with method mcmc", "--method svgd")),
         (("--sweeps", "9"), ("--sweeps", "no effect with method svgd", "only with mcmc")),
         (("--samples", "9"), ("--samples", "no effect with method svgd", "jci-pc or ut-igsp or dcdi-g")),
         (("--time-budget", "0"), ("--time-budget is 0.0", "above 0.")),
@@ -68,7 +68,7 @@ def test_out_must_be_a_folder(run: Run, arguments: list[str], table: Path) -> No
 
 def test_broken_config_and_targets_leave_nothing(run: Run, arguments: list[str], tmp_path: Path) -> None:
     for option, name, text, expected in (
-        ("--config", "c.toml", "[svgd]\nstep = 3\n", "did you mean 'steps'"),
+        ("--config", "c.toml", "[method]\ntype = 'svgd'\nn_step = 3\n", "did you mean 'n_steps'"),
         ("--targets", "t.csv", "context,variable\nb,z\n", "Line 2"),
     ):
         (tmp_path / name).write_text(text)

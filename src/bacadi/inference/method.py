@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bacadi.config.choices import Choice
+from bacadi.config.layers import name_of_method
 from bacadi.data.contexts import ContextData, Scaling
 from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError
@@ -102,8 +103,8 @@ class AbstractMethod(Choice):
             raise ConfigError("There are no rows to learn from; give data with at least one row.")
         if not self.takes_all_knowledge and problem.knowledge.beyond_certain_targets:
             raise ConfigError(
-                f"{type(self).__name__} can use certain targets alone and the knowledge says more (edges, limits of "
-                "parents, likely targets or their number); use method mcmc or exact, or leave the rest out."
+                "The knowledge speaks of more than certain targets (edges, limits of parents, likely targets or their "
+                f"number), and method {name_of_method(self)} can use these alone; use --method mcmc or remove the rest."
             )
 
     def opening(self) -> str:

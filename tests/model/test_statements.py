@@ -14,9 +14,10 @@ from scipy import stats
 
 from bacadi.errors import ConfigError
 from bacadi.evidence.collapsed import EffectStates
-from bacadi.model.knowledge import Knowledge, structure_prior
-from bacadi.model.priors import ErdosRenyi, TargetPrior
-from bacadi.settings.knowledge import knowledge_from_mapping
+from bacadi.evidence.prior import structure_prior
+from bacadi.model.knowledge import Knowledge, Labels
+from bacadi.model.model import Model
+from bacadi.model.statements import from_section
 
 INF = np.inf
 VARIABLES, CONTEXTS = ("geneA", "geneB", "01"), ("ko", "drug, high")
@@ -39,7 +40,7 @@ target_count = [0.25, 0.5, 0.25]
 def read(text: str, folder: Path, **files: str) -> Knowledge:
     for name, content in files.items():
         (folder / f"{name}.csv").write_text(content, encoding="utf-8")
-    return knowledge_from_mapping(tomllib.loads(text), VARIABLES, CONTEXTS, folder, "'my.toml'")
+    return from_section(tomllib.loads(text), Labels(VARIABLES, CONTEXTS), folder, "'my.toml'")
 
 
 def test_every_key(tmp_path: Path) -> None:
@@ -65,7 +66,7 @@ def test_a_mean_number_of_targets_makes_every_variable_a_target_on_its_own(mean:
     assert known.target_count_log is not None
     np.testing.assert_allclose(known.target_count_log[1], stats.binom.logpmf(range(D + 1), D, mean / D))
     hard = EffectStates(("none", "hard"), np.array([0, 1], np.int8), np.zeros(2), np.zeros(2), np.zeros((M, D)))
-    prior = structure_prior(ErdosRenyi(), TargetPrior(), hard, known)
+    prior = structure_prior(Model(), hard, known)
     log_p = [prior.log_prob_states(np.array([[1] * n + [0] * (D - n), [0] * D], np.int8)) for n in range(D + 1)]
     np.testing.assert_allclose(np.diff(log_p), np.log(mean / (D - mean)))
 
@@ -100,9 +101,9 @@ def test_what_is_written_under_names_comes_back(
         values |= {} if counts is None else {"target_count": [count / sum(counts) for count in counts]}
         if expected is None:
             with pytest.raises(ConfigError):
-                knowledge_from_mapping(values, VARIABLES, CONTEXTS, Path(folder))
+                from_section(values, Labels(VARIABLES, CONTEXTS), Path(folder))
             return
-        found = knowledge_from_mapping(values, VARIABLES, CONTEXTS, Path(folder))
+        found = from_section(values, Labels(VARIABLES, CONTEXTS), Path(folder))
     np.testing.assert_array_equal(found.edge_log_odds, edges)
     np.testing.assert_array_equal(found.target_log_odds, targets)
     assert found.max_parents == limit
