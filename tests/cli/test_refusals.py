@@ -32,7 +32,7 @@ def test_broken_tables(case: BrokenTable, run: Run, tmp_path: Path) -> None:
         (("--method", "mcmc"), ("[method]", "no effect with method mcmc", "--method svgd")),
         (("--sweeps", "9"), ("--sweeps", "no effect with method svgd", "only with mcmc")),
         (("--samples", "9"), ("--samples", "no effect with method svgd", "jci-pc or ut-igsp or dcdi-g")),
-        (("--time-budget", "0"), ("--time-budget is 0.0", "above 0.")),
+        (("--time-budget", "9"), ("--time-budget", "no effect with method svgd", "only with mcmc")),
         (("--method", "svgdd"), ("'svgdd'", "did you mean 'svgd'")),
         (("--model", "linaer"), ("--model", "did you mean 'linear'")),
         (("--preset", "author"), ("'author'", "did you mean 'authors'")),
@@ -51,6 +51,12 @@ def test_broken_tables(case: BrokenTable, run: Run, tmp_path: Path) -> None:
 def test_bad_options(extra: tuple[str, ...], expected: tuple[str, ...], run: Run, arguments: list[str]) -> None:
     assert_refused(run(*arguments, *extra), *expected)
     assert not Path(arguments[-1]).exists()
+
+
+def test_values_of_flags_are_validated(run: Run, plain: list[str]) -> None:
+    assert_refused(run(*plain, "--time-budget", "0"), "--time-budget is 0.0", "above 0.")
+    assert_refused(run(*plain, "--replicas", "1"), "--replicas is 1", "at least 2.")
+    assert not Path(plain[-1]).exists()
 
 
 def test_context_and_out_are_asked_for(run: Run, table: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from bacadi.errors import ConfigError
+from bacadi.errors import BacadiError, ConfigError
 from bacadi.evidence.collapsed import EffectStates
 from bacadi.evidence.prior import structure_prior
 from bacadi.model.knowledge import Knowledge, Labels
@@ -169,7 +169,7 @@ BROKEN = [
 
 
 def refusal(text: str, folder: Path, **files: str) -> str:
-    with pytest.raises(ConfigError) as refused:
+    with pytest.raises(BacadiError) as refused:
         read(text, folder, **files)
     message = str(refused.value)
     assert "\n" not in message and message.endswith(".") and "; " in message
@@ -184,7 +184,7 @@ def test_broken_sections_are_refused_in_one_sentence(text: str, expected: tuple[
 
 
 BROKEN_FILES = [
-    ("", ("Line 1 of 'edges.csv'", "source,target,log_odds")),
+    ("", ("'edges.csv' is empty", "source,target,log_odds")),
     ("source,target\n", ("'source,target'",)),
     ("source,target,log_odds\ngeneA,geneB\n", ("Line 2", "2 values", "names 3")),
     ("source,target,log_odds\n\ngeneA,genB,1\n", ("Line 3", "'genB'", "did you mean 'geneB'")),
@@ -192,7 +192,7 @@ BROKEN_FILES = [
     ("source,target,log_odds\ngeneA,geneB,nan\n", ("'nan'",)),
     ("source,target,log_odds\ngeneA,geneB,1\ngeneA,geneB,2\n", ("Line 3", "differs from line 2")),
     ("source,target,log_odds\ngeneA,geneA,1\n", ("Line 2", "its own cause")),
-    ('source,target,log_odds\n"geneA,geneB,1\n', ("'edges.csv' is no CSV",)),
+    ('source,target,log_odds\n"geneA,geneB,1\n', ("'edges.csv'", "quot")),
 ]
 
 

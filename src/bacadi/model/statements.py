@@ -174,7 +174,7 @@ def _target_count(knowledge: Knowledge, value: Any, place: _Statement) -> Knowle
         return knowledge.count_targets(None, np.log(np.array(value, float)))
 
 
-def _log_binomial(d: int, prob: float) -> Float[np.ndarray, " d+1"]:
+def _log_binomial(d: int, prob: float) -> Float[np.ndarray, " counts"]:
     """log C(d, n) + n log p + (d - n) log(1 - p): the number of targets where variables are targets independently."""
     log_ways = [math.lgamma(d + 1) - math.lgamma(n + 1) - math.lgamma(d - n + 1) for n in range(d + 1)]
     n = np.arange(d + 1)
