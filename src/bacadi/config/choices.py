@@ -47,7 +47,7 @@ def option(
     return field(default=default, metadata=metadata)
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(option, field))
+@dataclass_transform(frozen_default=True)
 class Choice(ABC):  # noqa: B024
     """Base of everything that can be chosen: mechanisms, effects, priors, methods, specifications of tasks.
 
@@ -68,7 +68,7 @@ class Choice(ABC):  # noqa: B024
 
     def replace(self, **changes: Any) -> Self:
         """The same choice with other values in some fields."""
-        return replace(self, **changes)
+        return replace(self, **changes)  # type: ignore[type-var]
 
     def __post_init__(self) -> None:
         for name, rule in rules_of(type(self)).items():
