@@ -154,7 +154,7 @@ def _is_free_sink(edges: Bool[np.ndarray, "d d"], left: Bool[np.ndarray, " d"], 
 
 
 def chain_components(pdag: Shaped[np.ndarray, "d d"]) -> list[Int[np.ndarray, " _"]]:
-    """The sets of nodes that paths of undirected edges join, ordered by their smallest node; a component may be a single node.
+    """The sets of nodes that paths of undirected edges join, by their smallest node; a single node is one too.
 
     >>> [nodes.tolist() for nodes in chain_components(np.array([[0, 0, 1], [0, 0, 1], [1, 0, 0]]))]
     [[0, 2], [1]]
