@@ -49,7 +49,7 @@ class Finding:
 
 
 Findings = Iterator[Finding]
-_error, _warning, _note = (partial(Finding, severity) for severity in Severity)
+error, warning, note = (partial(Finding, severity) for severity in Severity)
 
 
 # ---------------------------------------------------------------------------------------------------- where a row is
@@ -133,17 +133,17 @@ def cell_findings(series: pd.Series, values: Float[np.ndarray, " n"], text: Mask
     """
     column, index = f"Column {quoted(series.name)}", series.index
     if text.any():
-        yield _error("text", f"{column} has {_text(series, text)}.")
+        yield error("text", f"{column} has {_text(series, text)}.")
     missing, infinite = np.isnan(values) & ~text, np.isinf(values)
     if missing.any():
         remedy = "fill in the value, or drop the row or the column"
-        yield _error("missing", f"{column} has no value in {_rows(index, missing)}; {remedy}.")
+        yield error("missing", f"{column} has no value in {_rows(index, missing)}; {remedy}.")
     if infinite.any():
         remedy = "replace it by a number, or drop the row (a logarithm of 0 is a common cause)"
-        yield _error("infinite", f"{column} has an infinite value in {_rows(index, infinite)}; {remedy}.")
+        yield error("infinite", f"{column} has an infinite value in {_rows(index, infinite)}; {remedy}.")
     huge = ~infinite & (np.abs(values) > LARGEST)
     if huge.any():
-        yield _error(
+        yield error(
             "overflow",
             f"{column} has the value {values[np.argmax(huge)]:.3g} in {_rows(index, huge)}, too large to be squared in "
             f"single precision (limit {LARGEST:.1e}); express the column in a larger unit.",
@@ -187,13 +187,13 @@ def label_findings(index: pd.Index, labels: Names, missing: Mask, observational:
     """
     counts = Counter(label for label, gone in zip(labels, missing, strict=True) if not gone)
     if missing.any():
-        yield _error(
+        yield error(
             "missing-context",
             f"The context column has no label in {_rows(index, missing)}; "
             "write the context of every row, or drop the row.",
         )
     if observational is not None and observational not in counts:
-        yield _error(
+        yield error(
             "unknown-observational",
             f"No row has the observational label {quoted(observational)}{closest(observational, list(counts))}; "
             f"the contexts are {listed(counts)}, so name one of these.",
@@ -206,7 +206,7 @@ def label_findings(index: pd.Index, labels: Names, missing: Mask, observational:
 def _context_sizes(counts: Counter[str]) -> Findings:
     """Contexts with too few rows; if none has a second row, the column is a row number and not a context."""
     if len(counts) == counts.total() > 2:
-        yield _error(
+        yield error(
             "context-is-index",
             f"Every one of the {len(counts)} rows has its own context (the first is {quoted(next(iter(counts)))}), "
             "so the context column looks like a row number; name the column that groups the rows.",
@@ -214,7 +214,7 @@ def _context_sizes(counts: Counter[str]) -> Findings:
         return
     for label, count in counts.items():
         if count < MIN_ROWS:
-            yield _error(
+            yield error(
                 "small-context",
                 f"Context {quoted(label)} has only {counted(count, 'row')} and needs at least {MIN_ROWS}; "
                 "add rows, merge it with a context of the same treatment, or drop it.",
@@ -222,7 +222,7 @@ def _context_sizes(counts: Counter[str]) -> Findings:
     few = [label for label, count in counts.items() if MIN_ROWS <= count < _FEW_ROWS]
     if few:
         which, it = ("Context {} has", "it") if len(few) == 1 else ("Contexts {} have", "them")
-        yield _note(
+        yield note(
             "few-rows", f"{which.format(listed(few))} fewer than {_FEW_ROWS} rows; expect wide uncertainty about {it}."
         )
 
@@ -230,14 +230,14 @@ def _context_sizes(counts: Counter[str]) -> Findings:
 def _design(counts: Counter[str], observational: str | None) -> Findings:
     """What the contexts as a whole can and cannot tell."""
     if len(counts) == 1:
-        yield _warning(
+        yield warning(
             "one-context",
             f"All rows are from the context {quoted(next(iter(counts)))}, so nothing tells cause from effect beyond "
             "the conditional independences; add rows from another context if you have them.",
         )
     elif counts and observational is None:
         control = [label for label in counts if label.strip().lower() in _CONTROL_WORDS]
-        yield _warning(
+        yield warning(
             "no-observational",
             "No observational context is named, so every context may have targets and the unperturbed mechanisms are "
             "learnt only from what the contexts share; if one of them is the untouched control"
@@ -252,7 +252,7 @@ def _spellings(counts: Counter[str]) -> Findings:
         variants.setdefault(" ".join(label.lower().split()), []).append(label)
     for group in variants.values():
         if len(group) > 1:
-            yield _warning(
+            yield warning(
                 "similar-contexts",
                 f"The contexts {' and '.join(map(repr, group))} differ only in capitals or spaces and are treated as "
                 "different; use one spelling if they are the same.",
@@ -300,11 +300,9 @@ def column_findings(x: Matrix, names: Names) -> Findings:
     n, d = x.shape
     constant = _equal(x.min(axis=0), x.max(axis=0))
     for j in np.flatnonzero(constant):
-        yield _error(
-            "constant", f"Column {quoted(names[j])} has the same value {x[0, j]:.6g} in all {n} rows; drop it."
-        )
+        yield error("constant", f"Column {quoted(names[j])} has the same value {x[0, j]:.6g} in all {n} rows; drop it.")
     if d >= n:
-        yield _warning(
+        yield warning(
             "more-variables-than-rows",
             f"There are {'more variables than' if d > n else 'as many variables as'} rows ({d} and {n}), so the result "
             "will lean on the prior; choose fewer variables or add rows.",
@@ -314,11 +312,11 @@ def column_findings(x: Matrix, names: Names) -> Findings:
         return
     unit = _unit_columns(x)
     original = _originals(x, unit)
-    for j, i in original.items():
-        how = "is the same as" if (x[:, i] == x[:, j]).all() else "is the same up to sign, unit or offset as"
-        yield _error(
+    for copy, first in original.items():
+        how = "is the same as" if (x[:, first] == x[:, copy]).all() else "is the same up to sign, unit or offset as"
+        yield error(
             "duplicate-column",
-            f"Column {quoted(names[j])} {how} column {quoted(names[i])}; keep only one of the two.",
+            f"Column {quoted(names[copy])} {how} column {quoted(names[first])}; keep only one of the two.",
         )
     kept = [j for j in range(len(names)) if j not in original]
     yield from _collinear(unit[:, kept], [names[j] for j in kept])
@@ -364,13 +362,13 @@ def _collinear(unit: Matrix, names: Names) -> Findings:
         vif = float(inflation[members].max())
         what = f"The {counted(len(members), 'column')} {listed(names[j] for j in members)} are"
         if len(members) > 1 and dependent and vif > 1e-3 / ridge:
-            yield _warning(
+            yield warning(
                 "collinear",
                 f"{what} linearly dependent to within rounding (for example, they may add up to a constant); drop one "
                 "of them, since the data cannot tell which causes which.",
             )
         elif len(members) > 1:
-            yield _warning(
+            yield warning(
                 "collinear",
                 f"{what} nearly collinear (variance inflation up to {vif:.0e}); edges among them are hardly determined "
                 "by the data, so consider dropping or merging some.",
@@ -382,7 +380,7 @@ def _units(x: Matrix, names: Names) -> Findings:
     spread = x.std(axis=0)
     low, high = int(np.argmin(spread)), int(np.argmax(spread))
     if spread[high] > SCALE_RATIO * spread[low]:
-        yield _warning(
+        yield warning(
             "scales",
             f"The spread of column {quoted(names[high])} (standard deviation {spread[high]:.2g}) is over a million "
             f"times that of column {quoted(names[low])} ({spread[low]:.2g}); standardise the data or change the units.",
@@ -392,14 +390,14 @@ def _units(x: Matrix, names: Names) -> Findings:
     skewed = [names[j] for j in whole[skewness > COUNT_SKEWNESS]]
     if skewed:
         verb, whose = ("holds", "its") if len(skewed) == 1 else ("hold", "their")
-        yield _warning(
+        yield warning(
             "counts",
             f"{counted(len(skewed), 'column')} {verb} counts with a long right tail ({listed(skewed)}); the models "
             f"assume Gaussian noise, so take the logarithm of 1 + {whose} values (first divide by the library size, if "
             "any).",
         )
     for j in np.flatnonzero((np.diff(x, axis=0) == 1).all(axis=0)) if len(x) >= 5 else ():
-        yield _warning(
+        yield warning(
             "row-number",
             f"Column {quoted(names[j])} counts the rows one by one and looks like a row number; drop it if it is one.",
         )
@@ -417,10 +415,10 @@ def row_findings(index: pd.Index, x: Matrix, names: Names, labels: Names) -> Fin
     """
     yield from _constant_in_context(x, names, labels)
     # Whole numbers repeat by chance (counts, on/off states); measured decimals do not.
-    repeats = () if (x == np.rint(x)).all() else np.flatnonzero(pd.DataFrame(x).duplicated())
-    if len(repeats):
+    repeats = np.flatnonzero(pd.DataFrame(x).duplicated())
+    if len(repeats) and (x != np.rint(x)).any():
         first = int(np.argmax((x == x[repeats[0]]).all(axis=1)))
-        yield _warning(
+        yield warning(
             "repeated-rows",
             f"{counted(len(repeats), 'row')} repeat the values of an earlier row (first: {row_name(index, repeats[0])} "
             f"repeats {row_name(index, first)}); drop them if a sample was entered twice.",
@@ -435,7 +433,7 @@ def _constant_in_context(x: Matrix, names: Names, labels: Names) -> Findings:
     varies = ~_equal(x.min(axis=0), x.max(axis=0))
     constant = _equal(value.to_numpy(), groups.max().to_numpy()) & (groups.size() > 1).to_numpy()[:, None] & varies
     for j in np.flatnonzero(constant.all(axis=0)):
-        yield _warning(
+        yield warning(
             "decided-by-context",
             f"Column {quoted(names[j])} has one value in each context and looks like a batch, dose or group label; "
             "drop it if it is not a measured variable.",
@@ -446,7 +444,7 @@ def _constant_in_context(x: Matrix, names: Names, labels: Names) -> Findings:
         if held:
             at = f"column {quoted(held[0])} is constant at {value.iloc[k, int(np.argmax(constant[k]))]:.6g}"
             which = at if len(held) == 1 else f"the {len(held)} columns {listed(held)} are constant"
-            yield _note(
+            yield note(
                 "constant-in-context",
                 f"In context {quoted(label)} {which}, as after a knock-out or a clamp; this is fine if it is intended.",
             )

@@ -15,6 +15,7 @@ from bacadi.data.checks import (
     cell_findings,
     column_findings,
     context_candidates,
+    error,
     label_findings,
     row_findings,
     to_numbers,
@@ -111,17 +112,16 @@ def examine(df: pd.DataFrame, context: str | pd.Series, observational: str | Non
         observational: the label of the untouched context, None if there is none.
     """
     observational = None if observational is None else str(observational)
-    findings, labels = [*_names(df)], context
-    if not isinstance(context, pd.Series):
-        columns = [str(name) for name in df.columns]
-        if str(context) in columns:
-            at = columns.index(str(context))
-            labels, df = df.iloc[:, at], df.iloc[:, [j for j in range(len(columns)) if j != at]]
-        else:
-            findings.insert(0, _no_context_column(df, columns, str(context)))
-            labels = None
-    counts: Counter[str] = Counter()
-    texts: list[str] = []
+    findings, names = [*_names(df)], [str(name) for name in df.columns]
+    labels: Any = None
+    if isinstance(context, pd.Series):
+        labels = context
+    elif str(context) in names:
+        at = names.index(str(context))
+        labels, df = df.iloc[:, at], df.iloc[:, [j for j in range(len(names)) if j != at]]
+    else:
+        findings.insert(0, _no_context_column(df, names, str(context)))
+    texts, counts = [], Counter[str]()
     if labels is not None:
         texts = [str(label) for label in labels.to_list()]
         missing = labels.isna().to_numpy(dtype=bool) | np.array([not text.strip() for text in texts], dtype=bool)
@@ -136,12 +136,14 @@ def examine(df: pd.DataFrame, context: str | pd.Series, observational: str | Non
 
 def _numbers(values: pd.DataFrame, labels: list[str]) -> tuple[Float[np.ndarray, "n d"], list[Finding]]:
     """Parse all columns; check the cells, then columns and rows as far as they hold nothing but usable numbers."""
-    x, findings, usable = np.empty(values.shape), [], []
+    x, usable = np.empty(values.shape), []
+    findings: list[Finding] = []
     for j in range(x.shape[1]):
         x[:, j], text = to_numbers(values.iloc[:, j])
-        found = [*cell_findings(values.iloc[:, j], x[:, j], text)]
-        findings += found
-        usable += [] if found else [j]
+        of_cells = [*cell_findings(values.iloc[:, j], x[:, j], text)]
+        findings += of_cells
+        if not of_cells:
+            usable.append(j)
     if usable and len(x) > 1:
         names = [str(values.columns[j]) for j in usable]
         findings += column_findings(x[:, usable], names)
@@ -152,8 +154,7 @@ def _numbers(values: pd.DataFrame, labels: list[str]) -> tuple[Float[np.ndarray,
 def _names(df: pd.DataFrame) -> Findings:
     """Check that every column has one name that no other column has."""
     if df.columns.nlevels > 1:
-        yield Finding(
-            Severity.ERROR,
+        yield error(
             "column-levels",
             f"The columns have {df.columns.nlevels} levels of names, the first being {quoted(df.columns[0])}; "
             "give every column one name.",
@@ -161,16 +162,16 @@ def _names(df: pd.DataFrame) -> Findings:
     names = [str(name) for name in df.columns]
     for j, name in enumerate(names):
         if not name.strip():
-            yield Finding(
-                Severity.ERROR,
+            yield error(
                 "unnamed-column",
                 f"Column number {j + 1} has no name (row names saved along with the table look like this); "
                 "name the column or drop it.",
             )
     for name, count in Counter(names).items():
         if count > 1 and name.strip():
-            words = f"{count} columns have the name {quoted(name)}; give every column a name of its own."
-            yield Finding(Severity.ERROR, "duplicate-name", words)
+            yield error(
+                "duplicate-name", f"{count} columns have the name {quoted(name)}; give every column a name of its own."
+            )
 
 
 def _no_context_column(df: pd.DataFrame, names: list[str], context: str) -> Finding:
@@ -180,19 +181,17 @@ def _no_context_column(df: pd.DataFrame, names: list[str], context: str) -> Find
     )
     if context in [str(name) for name in df.index.names]:
         words = f"{quoted(context)} is the index of the table and not a column; call reset_index() first."
-    return Finding(Severity.ERROR, "no-context-column", words)
+    return error("no-context-column", words)
 
 
 def _size(values: pd.DataFrame) -> Findings:
     """Check that there are rows and enough variables for a graph."""
     if len(values) == 0:
-        words = "The table has column names but no row of values; add one row per sample."
-        yield Finding(Severity.ERROR, "no-rows", words)
+        yield error("no-rows", "The table has column names but no row of values; add one row per sample.")
     d = values.shape[1]
     if d < 2:
         what = f"only the variable {quoted(values.columns[0])}" if d else "no variable"
-        yield Finding(
-            Severity.ERROR,
+        yield error(
             "few-variables",
             f"Besides the context column the table has {what}; "
             f"a graph needs at least 2 variables, so add {counted(2 - d, 'column')} or more.",

@@ -7,7 +7,7 @@ refused with its sentence; a file that is not a table at all is refused here.
 import gzip
 import io
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import EllipsisType
 from typing import NamedTuple
@@ -141,6 +141,8 @@ def _text(path: Path, content: bytes) -> str:
 
 
 class _Row(NamedTuple):
+    """A row of a text table: its first line, its number of values, and its text, which may run over several lines."""
+
     line: int
     width: int
     source: str
@@ -250,11 +252,12 @@ def from_arrays(
         raise DataError("No array was given; give one array of samples per context.")
     if isinstance(arrays, np.ndarray) and arrays.ndim != 3:
         raise DataError("A single array was given; put the arrays of the contexts in a list or a dict.")
+    named: Iterable[tuple[object, ArrayLike]]
     if isinstance(arrays, Mapping):
-        named, default = arrays, None
+        named, default = arrays.items(), None
     else:
-        named, default = dict(enumerate(arrays, start=1 if observational is None else 0)), "0"
-    matrices = {str(label): _matrix(str(label), array) for label, array in named.items()}
+        named, default = enumerate(arrays, start=1 if observational is None else 0), "0"
+    matrices = {str(label): _matrix(str(label), array) for label, array in named}
     names = _variable_names(matrices, variables)
     rows = [(label, n) for label, matrix in matrices.items() for n in range(len(matrix))]
     index = pd.Index([f"{label}[{n}]" for label, n in rows], name=ARRAY_INDEX)
