@@ -27,7 +27,7 @@ SCORING_STD = 0.1**0.5
 class Networks(NamedTuple):
     """One hidden layer of leaky ReLUs for each variable j: `first[i, j, h]` leads from input i to unit h.
 
-    Networks of contexts have an axis more in front. The arrays are JAX's while they are trained, then NumPy's.
+    Networks of contexts, or of runs, have one more axis in front. The arrays are JAX's during training, then NumPy's.
     """
 
     first: Float[Any, "*k d d h"]
@@ -35,7 +35,8 @@ class Networks(NamedTuple):
     second: Float[Any, "*k d h"]
     second_bias: Float[Any, "*k d"]
 
-    def of_context(self, k: int) -> "Networks":
+    def at(self, k: int) -> "Networks":
+        """Those of one context, or of one run: entry k of the axis in front."""
         return Networks(*(leaf[k] for leaf in self))
 
     def mean(self, graph: Int8[np.ndarray, "d d"], x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
@@ -61,7 +62,7 @@ class Constants(NamedTuple):
 
     value: Float[Any, "*k d"]
 
-    def of_context(self, k: int) -> "Constants":
+    def at(self, k: int) -> "Constants":
         return Constants(self.value[k])
 
     def mean(self, graph: Int8[np.ndarray, "d d"], x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
@@ -111,7 +112,7 @@ class NetworkEstimate(Estimate):
         for k, targets in enumerate(self.targets != 0):
             rows = data.context == k + 1
             x = data.x[rows]
-            effect = log_normal(x, self.effect.of_context(k).mean(self.graph, x), std[k])
+            effect = log_normal(x, self.effect.at(k).mean(self.graph, x), std[k])
             log_p[rows] = np.where(targets, effect, log_p[rows])
         n_parameters = self.networks.n_parameters(self.graph).sum()
         n_parameters += (self.targets * (self.effect.n_parameters(self.graph) + 1)).sum()

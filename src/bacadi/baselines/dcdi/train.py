@@ -7,6 +7,7 @@ tolerance. All runs advance in one compiled program; one that is over waits for 
 There are two phases: `train` searches with sampled masks, then fits the networks again with the graph that was found.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import equinox as eqx
@@ -55,67 +56,6 @@ def split_rows(
             held_out[rows[: max(1, round(share * len(rows)))]] = True
     seen = held_out if held_out.any() else ~held_out
     return SplitRows((x[~held_out], context[~held_out]), (x[seen], context[seen]))
-
-
-def train(choices: DCDIG, seed: int, data: list[SplitRows], known: Float[np.ndarray, "M d"]) -> list[NetworkEstimate]:
-    """Estimate from B data sets of one shape, in their units: the two phases."""
-    with jax.enable_x64(True):
-        keys = jax.random.split(jax.random.key(seed), 3)
-        (m, d), n = known.shape, len(data)
-        trainer = Trainer(choices, d, m)
-        masks = Masks(_copies(np.where(np.eye(d), 0.0, np.nan), n), _copies(known, n))
-        lanes = Lane(
-            _stacked([rows.training for rows in data], m), _stacked([rows.held_out for rows in data], m), masks
-        )
-        runs = trainer.start(keys[1], trainer.initial(keys[0], n))
-        runs = trainer.train(lanes, runs, choices.max_iterations)
-        converged, iterations = np.asarray(runs.over).tolist(), np.asarray(runs.iteration).tolist()
-        parameters, lanes = _second_phase(choices, trainer.parameters(runs.flat), lanes)
-        runs = trainer.start(keys[2], parameters)
-        runs = trainer.train(lanes, runs, choices.refit_iterations, to_the_end=True)
-        learned = trainer.parameters(runs.flat)
-        graphs = np.asarray(lanes.known.edges).astype(np.int8)
-        targets = _decided(_probabilities(learned, lanes.known)[1])
-        leaves = (learned.networks, learned.effect, floored(learned.effect_log_std))
-        arrays = jax.tree.map(lambda leaf: np.asarray(leaf, dtype=float), leaves)
-    of_runs = [jax.tree.map(lambda leaf, b=b: leaf[b], arrays) for b in range(n)]
-    return [
-        NetworkEstimate(graph, of_contexts, *arrays_of_run, *ending)
-        for graph, of_contexts, arrays_of_run, *ending in zip(
-            graphs, targets, of_runs, converged, iterations, strict=True
-        )
-    ]
-
-
-def _second_phase(choices: DCDIG, parameters: Parameters, lanes: "Lane") -> tuple[Parameters, "Lane"]:
-    """The graph is known now; the targets start afresh, or are known too, as the search left them.
-
-    While the graph is dense its networks predict a variable from its effects too, and target masks that answer to that
-    saturate: their gradient vanishes, so that they outlast their reason.
-    """
-    edges, targets = _probabilities(parameters, lanes.known)
-    graphs = np.stack([acyclic_above(edge, choices.threshold) for edge in np.asarray(edges)])
-    if choices.fresh_targets:
-        parameters = parameters._replace(target_logit=jnp.zeros_like(parameters.target_logit))
-        known_targets = lanes.known.targets
-    else:
-        known_targets = jnp.asarray(_decided(targets), jnp.float32)
-    return parameters, lanes._replace(known=Masks(jnp.asarray(graphs, jnp.float32), known_targets))
-
-
-def acyclic_above(probability: Float[np.ndarray, "d d"], threshold: float) -> Int8[np.ndarray, "d d"]:
-    """Edges of a probability above the threshold, which is raised from edge to edge until no cycle is left.
-
-    >>> acyclic_above(np.array([[0.0, 0.9, 0.2], [0.8, 0.0, 0.7], [0.0, 0.0, 0.0]]), 0.5).tolist()
-    [[0, 1, 0], [0, 0, 0], [0, 0, 0]]
-    """
-    levels = np.concatenate([[threshold], np.sort(probability[probability > threshold])])
-    # Fewer edges never make a cycle, so the first acyclic level is found by bisection; the last one has no edge.
-    low, high = 0, len(levels) - 1
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_acyclic(probability > levels[middle]) else (middle + 1, high)
-    return (probability > levels[low]).astype(np.int8)
 
 
 class Lane(NamedTuple):
@@ -254,6 +194,74 @@ class Trainer(eqx.Module):
         return ravel_pytree(jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes))[1](flat)
 
 
+def train(choices: DCDIG, seed: int, data: list[SplitRows], known: Float[np.ndarray, "M d"]) -> list[NetworkEstimate]:
+    """Estimate from B data sets of one shape, in their units: search with sampled masks, then refit the networks."""
+    with jax.enable_x64(True):
+        keys = jax.random.split(jax.random.key(seed), 3)
+        (m, d), n = known.shape, len(data)
+        trainer = Trainer(choices, d, m)
+        masks = Masks(_copies(np.where(np.eye(d), 0.0, np.nan), n), _copies(known, n))
+        training, held_out = (_stacked(part, m) for part in zip(*data, strict=True))
+        lanes = Lane(training, held_out, masks)
+        searched = trainer.train(lanes, trainer.start(keys[1], trainer.initial(keys[0], n)), choices.max_iterations)
+        parameters, lanes = _second_phase(choices, trainer.parameters(searched.flat), lanes)
+        refitted = trainer.train(lanes, trainer.start(keys[2], parameters), choices.refit_iterations, to_the_end=True)
+        return _estimates(trainer.parameters(refitted.flat), lanes.known, searched)
+
+
+def _estimates(parameters: Parameters, known: Masks, searched: Run) -> list[NetworkEstimate]:
+    """One estimate per run, in NumPy; whether and when the search converged is that of the first phase."""
+    graphs = np.asarray(known.edges).astype(np.int8)
+    targets = _decided(_probabilities(parameters, known)[1])
+    networks, effect, std = jax.tree.map(
+        lambda leaf: np.asarray(leaf, dtype=float),
+        (parameters.networks, parameters.effect, floored(parameters.effect_log_std)),
+    )
+    return [
+        NetworkEstimate(
+            graphs[b],
+            targets[b],
+            networks.at(b),
+            effect.at(b),
+            std[b],
+            bool(searched.over[b]),
+            int(searched.iteration[b]),
+        )
+        for b in range(len(graphs))
+    ]
+
+
+def _second_phase(choices: DCDIG, parameters: Parameters, lanes: Lane) -> tuple[Parameters, Lane]:
+    """The graph is known now; the targets start afresh, or are known too, as the search left them.
+
+    While the graph is dense its networks predict a variable from its effects too, and target masks that answer to that
+    saturate: their gradient vanishes, so that they outlast their reason.
+    """
+    edges, targets = _probabilities(parameters, lanes.known)
+    graphs = np.stack([acyclic_above(edge, choices.threshold) for edge in np.asarray(edges)])
+    if choices.fresh_targets:
+        parameters = parameters._replace(target_logit=jnp.zeros_like(parameters.target_logit))
+        known_targets = lanes.known.targets
+    else:
+        known_targets = jnp.asarray(_decided(targets), jnp.float32)
+    return parameters, lanes._replace(known=Masks(jnp.asarray(graphs, jnp.float32), known_targets))
+
+
+def acyclic_above(probability: Float[np.ndarray, "d d"], threshold: float) -> Int8[np.ndarray, "d d"]:
+    """Edges of a probability above the threshold, which is raised from edge to edge until no cycle is left.
+
+    >>> acyclic_above(np.array([[0.0, 0.9, 0.2], [0.8, 0.0, 0.7], [0.0, 0.0, 0.0]]), 0.5).tolist()
+    [[0, 1, 0], [0, 0, 0], [0, 0, 0]]
+    """
+    levels = np.concatenate([[threshold], np.sort(probability[probability > threshold])])
+    # Fewer edges never make a cycle, so the first acyclic level is found by bisection; the last one has no edge.
+    low, high = 0, len(levels) - 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_acyclic(probability > levels[middle]) else (middle + 1, high)
+    return (probability > levels[low]).astype(np.int8)
+
+
 @eqx.filter_jit
 def _probabilities(parameters: Parameters, known: Masks) -> tuple[Float[Array, "B d d"], Float[Array, "B M d"]]:
     return known.probabilities(parameters)
@@ -263,7 +271,7 @@ def _decided(probability: Float[Array, "B M d"]) -> Int8[np.ndarray, "B M d"]:
     return (np.asarray(probability) > 0.5).astype(np.int8)
 
 
-def _stacked(parts: list[tuple[Float[np.ndarray, "n d"], Int[np.ndarray, " n"]]], n_contexts: int) -> ContextRows:
+def _stacked(parts: Sequence[tuple[Float[np.ndarray, "n d"], Int[np.ndarray, " n"]]], n_contexts: int) -> ContextRows:
     # An observational row (context 0) belongs to no column, so that no target mask reaches it.
     one_hot = np.stack([context[:, None] == np.arange(1, n_contexts + 1) for _, context in parts])
     x = np.stack([x for x, _ in parts])
