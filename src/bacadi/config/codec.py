@@ -146,7 +146,7 @@ def decode(hint: Any, value: Any, place: Place, key: str = "", group: str | None
 
 def build(cls: Any, table: Mapping[str, Any], place: Place) -> Any:
     """Make an object of a class from the table of its fields; fields that are not given keep their defaults."""
-    hints = hints_of(cls) if is_dataclass(cls) else {}
+    hints: dict[str, Any] = hints_of(cls) if is_dataclass(cls) else {}  # type: ignore[arg-type]
     for key in table:
         if key not in hints:
             keys = f"the keys are {listed(hints, 99)}" if hints else "it takes none"
