@@ -9,7 +9,7 @@ _CHECKER = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
 _HOOK = install_import_hook(
     [
         f"bacadi.{package}"
-        for package in ("graph", "model", "relaxed", "evidence", "inference", "simulate", "metrics", "baselines")
+        for package in ("graph", "model", "relaxed", "evidence", "inference", "simulate", "metrics")
     ],
     _CHECKER,
 )
