@@ -131,7 +131,7 @@ def test_open_choices_are_settled_as_at_the_truth() -> None:
         data
     )
     settled, again = (settle(collapsed, data).evidence for _ in range(2))
-    assert isinstance(settled, KernelEvidence) and isinstance(again, KernelEvidence) and settled.settled
+    assert isinstance(settled, KernelEvidence) and isinstance(again, KernelEvidence) and settled.has_hyperparameters
     assert settled.groups == again.groups and len(set(settled.groups)) == 1
     requests = np.arange(8), task.graph.T.astype(bool), np.ascontiguousarray(task.targets.T)
 
@@ -140,7 +140,7 @@ def test_open_choices_are_settled_as_at_the_truth() -> None:
         evidence = KernelEvidence.from_data(data, settled.states, group.kernel, noise)
         return float(evidence.log_evidences(*requests).sum())
 
-    values = {group: at_truth(group) for group in settled.choice.options}
+    values = {group: at_truth(group) for group in settled.hyperparameters.options}
     assert values[settled.groups[0]] > max(values.values()) - 10
     linear = MODEL.collapse(data)
     assert settle(linear, data) is linear

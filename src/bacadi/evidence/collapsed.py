@@ -63,7 +63,7 @@ class AbstractEvidence(ABC):
     n_contexts: int
     states: States
     costly: bool = True  # a score takes milliseconds; samplers then ask for fewer of them
-    settled: bool = True  # nothing is left to choose before sampling
+    has_hyperparameters: bool = True  # nothing is left to choose before sampling
 
     @abstractmethod
     def log_evidence(self, node: int, parents: Bool[np.ndarray, " d"], state: Int8[np.ndarray, " M"]) -> float:
@@ -76,7 +76,9 @@ class AbstractEvidence(ABC):
         requests = zip(nodes.tolist(), parents, states, strict=True)
         return np.array([self.log_evidence(*request) for request in requests], float)
 
-    def settled_for(self, graph: Int8[np.ndarray, "d d"], states: Int8[np.ndarray, "M d"]) -> "AbstractEvidence":
+    def fit_hyperparameters(
+        self, graph: Int8[np.ndarray, "d d"], states: Int8[np.ndarray, "M d"]
+    ) -> "AbstractEvidence":
         """The evidence with what is left to choose as this structure has it likeliest (empirical Bayes)."""
         return self
 

@@ -8,35 +8,30 @@ from jaxtyping import Array, Float, PyTree
 from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError
 from bacadi.evidence.collapsed import AbstractEvidence, States
-from bacadi.model.kernels import RBF, AbstractKernel, FixedVariance, InverseGamma
+from bacadi.model.kernels import RBF, AbstractKernel, Constant
 from bacadi.model.mechanism import AbstractMarginalMechanism
-from bacadi.model.noise import AbstractNoise, FixedNoise, InferredNoise
+from bacadi.model.noise import AbstractNoise, InferredNoise
 
 
 class GaussianProcess(AbstractMarginalMechanism):
     """x_j = f_j(parents) + ε_j with f_j ~ GP(0, s_j² k) and ε_j ~ N(0, s_j² ρ_j), over one of the `kernels`.
 
-    With `FixedNoise` s = 1 and ρ is its variance; with `InferredNoise` s² is integrated out and ρ chosen before
+    With `FixedNoise` s = 1 and ρ is its variance; with `InferredNoise` s² is integrated out and ρ fitted before
     sampling, with the kernel where there are several: one pair for all variables, or with `per_node` one for each.
 
-    >>> GaussianProcess().kernels[0].lengthscale
-    1.0
+    >>> GaussianProcess((RBF(0.5), RBF(2.0))).kernels[0].lengthscale
+    0.5
     """
 
-    kernels: tuple[AbstractKernel, ...] = (RBF(constant=1.0),)
+    kernels: tuple[AbstractKernel, ...] = (Constant(1.0) + RBF(),)
     noise: AbstractNoise = InferredNoise(1.0, 0.5)
     per_node: bool = False
 
+    # What follows moves to the dispatch in evidence/.
     def evidence(self, data: ContextData, states: States) -> AbstractEvidence:
-        from bacadi.evidence.gp.evidence import KernelEvidence
+        from bacadi.evidence.gp.evidence import gaussian_process_evidence
 
-        noise: FixedVariance | InverseGamma
-        if isinstance(self.noise, FixedNoise):
-            noise = FixedVariance(self.noise.std**2)
-        else:
-            assert isinstance(self.noise, InferredNoise), "no other noise has a closed form"
-            noise = InverseGamma(self.noise.shape, self.noise.scale)
-        return KernelEvidence.from_data(data, states, self.kernels, noise, per_node=self.per_node)
+        return gaussian_process_evidence(self, data, states)
 
     def prepare(self, data: ContextData, dtype: jnp.dtype) -> PyTree:
         self._refuse()

@@ -14,7 +14,7 @@ from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError
 from bacadi.evidence.collapsed import AbstractEvidence, States
 from bacadi.model.mechanism import AbstractMechanism, weights_log_prior
-from bacadi.model.noise import AbstractNoise, FixedNoise, InferredNoise, gaussian_log_likelihood, log_normal
+from bacadi.model.noise import AbstractNoise, FixedNoise, gaussian_log_likelihood, log_normal
 from bacadi.relaxed.rows import Rows
 
 # In the own unit of each column, whose meaning differs from data to data (noise or signal), how far a function takes to
@@ -66,23 +66,14 @@ class NeuralGaussian(AbstractMechanism):
 
     def evidence(self, data: ContextData, states: States) -> AbstractEvidence:
         """Networks integrated out as the Gaussian process of their own covariance, for one hidden layer of sigmoids."""
-        from bacadi.evidence.gp.evidence import FixedVariance, InverseGamma, KernelEvidence
-        from bacadi.model.kernels import NetworkKernel
+        from bacadi.evidence.gp.evidence import network_evidence  # moves to the dispatch in evidence/
 
         if len(self.hidden) != 1 or self.activation is not jax.nn.sigmoid:
             raise ConfigError(
                 "Only networks of one hidden layer of sigmoid units have a closed-form covariance; "
                 "use those, a GaussianProcess, or method svgd."
             )
-        kernel = NetworkKernel(self.hidden[0], self.prior_std, constant=1.0 if self.intercept else 0.0)
-        if isinstance(self.noise, FixedNoise):
-            return KernelEvidence.from_data(data, states, kernel, FixedVariance(self.noise.std**2))
-        assert isinstance(self.noise, InferredNoise), "no other noise has a closed form"
-        shape, scale = self.noise.shape, self.noise.scale
-        if self.input_scales is None:  # at the mean precision of the noise prior, functions have the variance of theirs
-            return KernelEvidence.from_data(data, states, kernel, InverseGamma(shape, scale, (scale / shape,)))
-        kernels = [replace(kernel, input_scale=factor) for factor in self.input_scales]
-        return KernelEvidence.from_data(data, states, kernels, InverseGamma(shape, scale))
+        return network_evidence(self, data, states)
 
     def log_prior(self, theta: NeuralTheta, graph: Float[Array, "d d"]) -> Float[Array, " d"]:
         first, *rest = theta.layers

@@ -8,7 +8,7 @@ import jax
 from bacadi.model.bge import BGe
 from bacadi.model.effect import AbstractEffect, EffectMixture, HardGaussian, ScaleGaussian, ShiftGaussian, SoftGaussian
 from bacadi.model.gaussian_process import GaussianProcess
-from bacadi.model.kernels import RBF, AdditiveRBF
+from bacadi.model.kernels import RBF, AdditiveKernel, Constant
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.mechanism import AnyMechanism
 from bacadi.model.model import Model
@@ -38,7 +38,7 @@ _ACTIVATIONS = {
     "gelu": jax.nn.gelu,
     "softplus": jax.nn.softplus,
 }
-_SMOOTH_KERNELS = {"rbf": RBF, "additive": AdditiveRBF}
+_SMOOTH_KERNELS = {"rbf": RBF, "additive": AdditiveKernel}
 
 
 def build_model(chosen: ModelSettings) -> Model:
@@ -80,8 +80,8 @@ def _mechanism(chosen: ModelSettings) -> AnyMechanism:
             absent_ratio=present(chosen.absent_ratio),
         )
     if chosen.kernel != "network":
-        kernel, constant = _SMOOTH_KERNELS[chosen.kernel], 1.0 if chosen.intercept else 0.0
-        return GaussianProcess(tuple(kernel(scale, constant=constant) for scale in chosen.lengthscales), noise)
+        kernels = tuple(_SMOOTH_KERNELS[chosen.kernel](scale) for scale in chosen.lengthscales)
+        return GaussianProcess(tuple(Constant(1.0) + k for k in kernels) if chosen.intercept else kernels, noise)
     return NeuralGaussian(
         hidden=chosen.hidden,
         activation=_ACTIVATIONS[chosen.activation],

@@ -120,12 +120,12 @@ def settle(collapsed: Collapsed, data: ContextData) -> Collapsed:
     Only contexts that are likelier targets than not are taken for such, prior included: where every context that a hard
     effect fits better counts as one, mechanisms are left with few rows and seem to have next to no noise.
     """
-    if collapsed.evidence.settled:
+    if collapsed.evidence.has_hyperparameters:
         return collapsed
     order = causal_order(np.random.default_rng(0), shifts(data), collapsed.prior)
     for _ in range(SETTLING):
         structure = Orders(collapsed).structure(order)
-        collapsed = replace(collapsed, evidence=collapsed.evidence.settled_for(*structure))
+        collapsed = replace(collapsed, evidence=collapsed.evidence.fit_hyperparameters(*structure))
     return collapsed
 
 
