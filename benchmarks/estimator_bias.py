@@ -11,11 +11,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from bacadi.model.effect import HardGaussian
 
 from bacadi.data.contexts import ContextData
 from bacadi.graph import all_digraphs
 from bacadi.inference.svgd.estimators import AbstractEstimator, BlockwiseEstimator, MarginalEstimator, RelaxedEstimator
-from bacadi.model.effect import HardGaussian
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.model import Model, ModelData
 from bacadi.model.noise import FixedNoise

@@ -1,4 +1,7 @@
-"""Errors that a user can act on: one sentence of what is wrong, where, and what to do."""
+"""Errors that a user can act on: one sentence of what is wrong, where, and what to do; and the exit codes."""
+
+FAILURE, BAD_INPUT, INTERRUPTED = 1, 2, 130
+"""Exit codes other than 0: a failure of ours, bad input or usage, stopped by Ctrl-C (128 + SIGINT)."""
 
 
 class BacadiError(Exception):
@@ -11,6 +14,10 @@ class DataError(BacadiError):
 
 class ConfigError(BacadiError):
     """An option, a configuration file or a model choice makes no sense."""
+
+
+class NoClosedForm(ConfigError):
+    """A model has no closed-form evidence, so its parameters cannot be integrated out."""
 
 
 class StoreError(BacadiError):

@@ -1,10 +1,10 @@
-"""Small collapsed problems of random numbers, for tests of whatever needs `Collapsed` and nothing else."""
+"""Small collapsed problems of random numbers, for tests of whatever needs `CollapsedPosterior` and nothing else."""
 
 from itertools import product
 
 import numpy as np
 
-from bacadi.evidence.collapsed import AbstractEvidence, Collapsed, EffectKind, States, StructurePrior
+from bacadi.evidence.collapsed import AbstractEvidence, CollapsedPosterior, EffectKind, EffectStates, StructurePrior
 from bacadi.graph import all_dags
 
 
@@ -13,7 +13,7 @@ class TableEvidence(AbstractEvidence):
 
     def __init__(self, table: np.ndarray, m: int, n_states: int) -> None:
         self.table, self.n_variables, self.n_contexts = table, len(table), m
-        self.states = States(
+        self.states = EffectStates(
             names=tuple(["none", *(f"soft {s}" for s in range(1, n_states))]),
             kind=np.array([EffectKind.NONE, *[EffectKind.SOFT] * (n_states - 1)], np.int8),
             value=np.zeros(n_states),
@@ -35,7 +35,7 @@ def random_collapsed(
     constrained: bool = True,
     counted: bool = False,
     over_orders: bool = False,
-) -> Collapsed:
+) -> CollapsedPosterior:
     """Random local terms of standard deviation 1.5, so that every structure keeps some probability, and random priors.
 
     `constrained`: an edge required, another forbidden, at most d - 2 parents (and at least 1), a target known and a
@@ -53,25 +53,25 @@ def random_collapsed(
             state_prior[0, first, 0], state_prior[m - 1, second, n_states - 1] = -np.inf, -np.inf
     out_degree = rng.normal(0, 0.5, d)
     limit = max(d - 2, 1) if constrained else d
-    return Collapsed(evidence, StructurePrior(odds, out_degree, limit, state_prior, count, over_orders))
+    return CollapsedPosterior(evidence, StructurePrior(odds, out_degree, limit, state_prior, count, over_orders))
 
 
-def brute_force(collapsed: Collapsed) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """All DAGs, all states, and `Collapsed.log_posterior` [DAG, states] of every pair, one after the other."""
+def brute_force(collapsed: CollapsedPosterior) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """All DAGs, all states, and `CollapsedPosterior.log_posterior` [DAG, states] of every pair, one after the other."""
     m, d, n_states = collapsed.prior.state_log_prior.shape
     dags = all_dags(d)
     states = np.array(list(product(range(n_states), repeat=m * d)), np.int8).reshape(n_states ** (m * d), m, d)
     return dags, states, np.array([[collapsed.log_posterior(g, s) for s in states] for g in dags])
 
 
-def relabelled(collapsed: Collapsed, order: np.ndarray) -> Collapsed:
+def relabelled(collapsed: CollapsedPosterior, order: np.ndarray) -> CollapsedPosterior:
     """The same problem with variable order[j] called j."""
     d, prior, evidence = len(order), collapsed.prior, collapsed.evidence
     assert isinstance(evidence, TableEvidence)
     sets = (np.arange(2**d)[:, None] >> np.arange(d)) & 1
     old_bits = sets @ 2**order
     table = evidence.table[order][:, old_bits]
-    return Collapsed(
+    return CollapsedPosterior(
         TableEvidence(table, evidence.n_contexts, evidence.states.n_states),
         StructurePrior(
             prior.edge_log_odds[np.ix_(order, order)],

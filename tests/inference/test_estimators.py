@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from bacadi.model.effect import HardGaussian, SoftGaussian
 
 from bacadi.inference.svgd.estimators import AbstractEstimator, BlockwiseEstimator, MarginalEstimator, RelaxedEstimator
 from bacadi.model.bge import BGe
-from bacadi.model.effect import HardGaussian, SoftGaussian
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.model import Model, ModelData
 from bacadi.model.neural import NeuralGaussian

@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 from scipy.stats import binom, chi2
 
 from bacadi.errors import ConfigError, InferenceError
-from bacadi.evidence.collapsed import Collapsed
+from bacadi.evidence.collapsed import CollapsedPosterior
 from bacadi.graph import all_dags, all_digraphs, is_acyclic
 from bacadi.inference import exact
 from bacadi.inference.exact import ExactDraws, ExactPosterior, enumerate_posterior
@@ -17,11 +17,11 @@ from bacadi.inference.exact import ExactDraws, ExactPosterior, enumerate_posteri
 from .collapsed_problems import brute_force, random_collapsed, relabelled
 
 
-def a_problem(seed: int, d: int, m: int, n_states: int = 2, **options: bool) -> Collapsed:
+def a_problem(seed: int, d: int, m: int, n_states: int = 2, **options: bool) -> CollapsedPosterior:
     return random_collapsed(np.random.default_rng(seed), d, m, n_states, **options)
 
 
-def with_prior(collapsed: Collapsed, **changes: object) -> Collapsed:
+def with_prior(collapsed: CollapsedPosterior, **changes: object) -> CollapsedPosterior:
     return replace(collapsed, prior=replace(collapsed.prior, **changes))
 
 

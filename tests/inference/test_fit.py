@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from bacadi.model.effect import HardGaussian, SoftGaussian
 
 from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError, InferenceError
@@ -24,7 +25,6 @@ from bacadi.inference.svgd.kernel import THREE_TERMS, Bandwidths, ProductRBF
 from bacadi.inference.svgd.method import SVGD, Finished, Info, Problem, Progress, Ramp, init, run
 from bacadi.inference.svgd.particles import to_posterior
 from bacadi.model.bge import BGe
-from bacadi.model.effect import HardGaussian, SoftGaussian
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.mechanism import AbstractMechanism
 from bacadi.model.model import Model

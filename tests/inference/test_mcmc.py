@@ -7,11 +7,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from bacadi.model.effect import (
+    AbstractEffect,
+    EffectMixture,
+    HardGaussian,
+    ScaleGaussian,
+    ShiftGaussian,
+    SoftGaussian,
+)
 from scipy.stats import norm
 
 from bacadi.data.contexts import ContextData
 from bacadi.errors import StoreError
-from bacadi.evidence.collapsed import Collapsed
+from bacadi.evidence.collapsed import CollapsedPosterior
 from bacadi.inference.checkpoint import Checkpoint
 from bacadi.inference.collapsed import Collapse
 from bacadi.inference.exact import enumerate_posterior
@@ -22,14 +30,6 @@ from bacadi.inference.mcmc.diagnostics import diagnose
 from bacadi.inference.mcmc.ladder import Draws, Progress, Replica
 from bacadi.inference.mcmc.method import MCMC
 from bacadi.model.bge import BGe
-from bacadi.model.effect import (
-    AbstractEffect,
-    EffectMixture,
-    HardGaussian,
-    ScaleGaussian,
-    ShiftGaussian,
-    SoftGaussian,
-)
 from bacadi.model.knowledge import Knowledge
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.mechanism import AnyMechanism
@@ -67,7 +67,7 @@ TEN_TIMES = replace(SHORT, n_draws=40_000, n_sweeps=34_000)
 LONG = MCMC(n_draws=240_000, n_sweeps=200_000, n_levels=3, moves_per_sweep=6)
 QUICK = MCMC(n_draws=60, n_sweeps=150, n_levels=3, moves_per_sweep=8)
 
-Problem = tuple[Collapsed, ContextData]
+Problem = tuple[CollapsedPosterior, ContextData]
 
 
 def small_data(seed: int, d: int = 4, m: int = 2, rows: int = 5) -> ContextData:

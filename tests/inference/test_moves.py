@@ -6,12 +6,14 @@ from itertools import permutations, product
 
 import numpy as np
 import pytest
+from bacadi.model.effect import EffectMixture, HardGaussian, ShiftGaussian
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from bacadi.data.contexts import ContextData
-from bacadi.evidence.collapsed import Collapsed, StructurePrior
+from bacadi.evidence.collapsed import CollapsedPosterior
+from bacadi.evidence.prior import StructurePrior
 from bacadi.graph import is_acyclic
 from bacadi.graph.enumerate import log_orders
 from bacadi.inference.exact import ExactDraws, enumerate_posterior
@@ -20,7 +22,6 @@ from bacadi.inference.mcmc.chain import Chains, Counts
 from bacadi.inference.mcmc.ladder import Replica, compiled_target
 from bacadi.inference.mcmc.method import MoveWeights
 from bacadi.inference.mcmc.start import Structure, initial
-from bacadi.model.effect import EffectMixture, HardGaussian, ShiftGaussian
 from bacadi.model.knowledge import Knowledge
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.model import Model
@@ -45,7 +46,7 @@ def few_rows(d: int, m: int, n: int = 2) -> ContextData:
     return ContextData(x, np.repeat(np.arange(m + 1), n), *names, "obs")
 
 
-def with_random_prior(seed: int, collapsed: Collapsed, *, counted: bool) -> Collapsed:
+def with_random_prior(seed: int, collapsed: CollapsedPosterior, *, counted: bool) -> CollapsedPosterior:
     """The same evidence with a prior that weighs, forbids, requires and counts at random."""
     m, d, n_states = collapsed.prior.state_log_prior.shape
     orders = collapsed.prior.over_orders
@@ -56,7 +57,7 @@ def with_random_prior(seed: int, collapsed: Collapsed, *, counted: bool) -> Coll
     return replace(collapsed, prior=replace(prior, edge_log_odds=odds))
 
 
-PROBLEMS: dict[str, tuple[Collapsed, ContextData]] = {
+PROBLEMS: dict[str, tuple[CollapsedPosterior, ContextData]] = {
     "three states": (random_collapsed(np.random.default_rng(1), 3, 1, 3, constrained=False), few_rows(3, 1)),
     "constraints": (random_collapsed(np.random.default_rng(22), 4, 1, constrained=True), few_rows(4, 1)),
     "count prior": (random_collapsed(np.random.default_rng(3), 3, 2, counted=True, constrained=False), few_rows(3, 2)),
@@ -83,7 +84,7 @@ CASES = [
 ]
 
 
-def tabled(collapsed: Collapsed, beta: float) -> Collapsed:
+def tabled(collapsed: CollapsedPosterior, beta: float) -> CollapsedPosterior:
     """The tempered problem p(G, S) p(D | G, S)^β, every local term in a table."""
     evidence, (m, d, n_states) = collapsed.evidence, collapsed.prior.state_log_prior.shape
     sets = ((np.arange(2**d)[:, None] >> np.arange(d)) & 1).astype(bool)
@@ -192,7 +193,7 @@ def test_a_wrong_hastings_ratio_is_found(kind: str) -> None:
     assert p_value < 1e-8
 
 
-def check_bookkeeping(replica: Replica, collapsed: Collapsed) -> None:
+def check_bookkeeping(replica: Replica, collapsed: CollapsedPosterior) -> None:
     chains, prior = replica.chains, collapsed.prior
     for c in range(len(chains.edges)):
         graph, states = chains.edges[c].astype(np.int8), chains.states[c].T.copy()
@@ -213,7 +214,7 @@ def check_bookkeeping(replica: Replica, collapsed: Collapsed) -> None:
     assert sorted(chains.at_level) == list(range(len(chains.edges)))
 
 
-def bookkeeping_problem(name: str) -> tuple[Collapsed, ContextData]:
+def bookkeeping_problem(name: str) -> tuple[CollapsedPosterior, ContextData]:
     data = few_rows(5, 3, 4)
     orders = "orders" in name
     if name.startswith("table"):

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from bacadi.model.effect import HardGaussian, SoftGaussian
 
 from bacadi.data.contexts import ContextData
 from bacadi.errors import InferenceError
@@ -14,7 +15,6 @@ from bacadi.inference.svgd.estimators import FiniteReading, LimitReading
 from bacadi.inference.svgd.method import SVGD, Finished, Info, Problem, Tempered, init
 from bacadi.inference.svgd.particles import Draws, collapse_draws, to_posterior
 from bacadi.model.bge import BGe
-from bacadi.model.effect import HardGaussian, SoftGaussian
 from bacadi.model.knowledge import Knowledge
 from bacadi.model.model import Model
 from bacadi.model.neural import NeuralGaussian

@@ -5,11 +5,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from bacadi.model.effect import HardGaussian
 
 from bacadi.graph.dag import is_acyclic
 from bacadi.inference.svgd.estimators import FiniteReading, LimitReading
 from bacadi.model.bge import BGe
-from bacadi.model.effect import HardGaussian
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.model import Model
 from bacadi.model.noise import FixedNoise

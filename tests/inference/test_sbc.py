@@ -5,10 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from bacadi.model.effect import HardGaussian
 from scipy.stats import chisquare, invgamma, norm
 
 from bacadi.data.contexts import ContextData
-from bacadi.evidence.collapsed import AbstractEvidence, Collapsed
+from bacadi.evidence.collapsed import AbstractEvidence, CollapsedPosterior
 from bacadi.graph import topological_order
 from bacadi.inference.exact import ExactPosterior, enumerate_posterior
 from bacadi.inference.mcmc import ladder as tempering
@@ -23,7 +24,6 @@ from bacadi.metrics.calibration import (
     pooled,
     target_forecasts,
 )
-from bacadi.model.effect import HardGaussian
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.model import Model
 from bacadi.model.noise import InferredNoise
@@ -64,7 +64,7 @@ def named(x: np.ndarray, context: np.ndarray, m: int) -> ContextData:
 
 def prior_of(d: int, m: int) -> ExactPosterior:
     collapsed = MODEL.collapse(named(np.zeros((m + 1, d)), np.arange(m + 1), m))
-    return enumerate_posterior(Collapsed(Silent(collapsed.evidence), collapsed.prior))
+    return enumerate_posterior(CollapsedPosterior(Silent(collapsed.evidence), collapsed.prior))
 
 
 def prior_parameters(rng: np.random.Generator, d: int, m: int) -> Parameters:
@@ -89,7 +89,9 @@ def simulated(rng: np.random.Generator, structure: Structure, given: Parameters,
     return named(x, context, len(states))
 
 
-def drawn_parameters(rng: np.random.Generator, collapsed: Collapsed, data: ContextData, at: Structure) -> Parameters:
+def drawn_parameters(
+    rng: np.random.Generator, collapsed: CollapsedPosterior, data: ContextData, at: Structure
+) -> Parameters:
     found = collapsed.evidence.draw_parameters(rng, at.graph[None], at.states[None])
     found |= MODEL.effect.draw_parameters(rng, data, 1)
     return Parameters(*(found[name].values[0].astype(float) for name in Parameters._fields))
@@ -187,13 +189,17 @@ class Checked(NamedTuple):
     ranks: np.ndarray
 
 
-def exact_marginals(collapsed: Collapsed, data: ContextData, seed: int) -> tuple[np.ndarray, np.ndarray, Structure]:
+def exact_marginals(
+    collapsed: CollapsedPosterior, data: ContextData, seed: int
+) -> tuple[np.ndarray, np.ndarray, Structure]:
     posterior = enumerate_posterior(collapsed)
     draws = posterior.draws(np.random.default_rng(seed), N_RANKED)
     return posterior.edge_marginals, posterior.target_marginals, Structure(draws.graphs, draws.states)
 
 
-def sampled_marginals(collapsed: Collapsed, data: ContextData, seed: int) -> tuple[np.ndarray, np.ndarray, Structure]:
+def sampled_marginals(
+    collapsed: CollapsedPosterior, data: ContextData, seed: int
+) -> tuple[np.ndarray, np.ndarray, Structure]:
     draws = tempering.sample(collapsed, data, MCMC(n_draws=500, n_sweeps=420, n_levels=3, moves_per_sweep=30), seed)
     graphs, states = (part.reshape(-1, *part.shape[2:]) for part in (draws.graphs, draws.states))
     at = np.linspace(0, len(graphs) - 1, N_RANKED).astype(int)

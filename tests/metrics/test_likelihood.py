@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from bacadi.inference.configuration import configuration
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, stats
@@ -11,7 +12,6 @@ from scipy import optimize, stats
 from bacadi.data.contexts import ContextData
 from bacadi.data.labelled import Labelled
 from bacadi.errors import DataError
-from bacadi.inference.configuration import configuration
 from bacadi.metrics import effect_log_density, interventional_nll, predictive_nll, untargeted
 from bacadi.metrics.evaluate import held_out_likelihood
 from bacadi.metrics.likelihood import LinearDensity, Marginal, MaximumLikelihood, NetworkDensity, density_of

@@ -4,11 +4,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy.stats import invgamma, kstest, multivariate_normal, multivariate_t
-
-from bacadi.data.contexts import ContextData
-from bacadi.errors import ConfigError
-from bacadi.evidence.collapsed import EffectKind
 from bacadi.model.effect import (
     AbstractEffect,
     EffectMixture,
@@ -17,6 +12,11 @@ from bacadi.model.effect import (
     ShiftGaussian,
     SoftGaussian,
 )
+from scipy.stats import invgamma, kstest, multivariate_normal, multivariate_t
+
+from bacadi.data.contexts import ContextData
+from bacadi.errors import ConfigError
+from bacadi.evidence.collapsed import EffectKind
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.noise import FixedNoise, InferredNoise
 from bacadi.relaxed.rows import context_moments, numpy_moments

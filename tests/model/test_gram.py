@@ -9,14 +9,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from bacadi.model.effect import EffectMixture, HardGaussian, HardTheta, ScaleGaussian, ShiftGaussian, SoftGaussian
 from scipy.stats import invgamma, kstest, multivariate_normal, multivariate_t, norm
 
 from bacadi.data.contexts import ContextData
-from bacadi.evidence.collapsed import EffectKind, States
+from bacadi.evidence.collapsed import EffectKind, EffectStates
 from bacadi.evidence.rows import RowsEvidence
 from bacadi.graph import all_dags, cpdag
 from bacadi.model.bge import BGe
-from bacadi.model.effect import EffectMixture, HardGaussian, HardTheta, ScaleGaussian, ShiftGaussian, SoftGaussian
 from bacadi.model.linear import LinearGaussian, LinearTheta
 from bacadi.model.mechanism import AnyMechanism
 from bacadi.model.model import Model
@@ -67,7 +67,7 @@ def dense(book: Textbook, y: np.ndarray, z: np.ndarray, added: np.ndarray) -> fl
 
 
 def reference(
-    book: Textbook, data: ContextData, states: States, node: int, parents: np.ndarray, state: np.ndarray
+    book: Textbook, data: ContextData, states: EffectStates, node: int, parents: np.ndarray, state: np.ndarray
 ) -> float:
     """The evidence from matrices as large as there are rows."""
     of_row = np.concatenate([[0], state])[data.context]
@@ -87,7 +87,7 @@ def reference(
     return total
 
 
-def requests(seed: int, n: int, states: States, m: int = M) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def requests(seed: int, n: int, states: EffectStates, m: int = M) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Random nodes, parents and columns of states; the first columns hold one kind of effect alone."""
     rng = np.random.default_rng(seed)
     nodes = rng.integers(D, size=n)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp, softmax
 
 from bacadi.errors import ConfigError
-from bacadi.evidence.collapsed import States, StructurePrior
+from bacadi.evidence.collapsed import EffectStates, StructurePrior
 from bacadi.graph import all_dags
 from bacadi.model.knowledge import Knowledge, Labels, structure_prior
 from bacadi.model.priors import (
@@ -32,11 +32,11 @@ MASKS = np.array(list(product([0, 1], repeat=D)))
 Step = Callable[[Knowledge], Knowledge]
 
 
-def states(n_effects: int = 2, d: int = D, m: int = M) -> States:
+def states(n_effects: int = 2, d: int = D, m: int = M) -> EffectStates:
     """Hard effects of equal share."""
     kind = np.array([0] + [1] * n_effects, np.int8)
     share = np.array([0.0] + [-np.log(max(n_effects, 1))] * n_effects)
-    return States(tuple(f"s{s}" for s in kind), kind, np.zeros(len(kind)), share, np.zeros((m, d)))
+    return EffectStates(tuple(f"s{s}" for s in kind), kind, np.zeros(len(kind)), share, np.zeros((m, d)))
 
 
 def prior_of(known: Knowledge, graph_prior: AbstractGraphPrior | None = None, **more: int) -> StructurePrior:

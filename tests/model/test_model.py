@@ -8,12 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from bacadi.model.effect import HardGaussian, SoftGaussian
 from scipy import stats
 
 from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError
 from bacadi.model.bge import BGe
-from bacadi.model.effect import HardGaussian, SoftGaussian
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.mechanism import AbstractMechanism, weights_log_prior
 from bacadi.model.model import Model

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int8
 
 from bacadi.data.labelled import Labelled
-from bacadi.graph.enumerate import log_orders
+from bacadi.evidence.prior import StructurePrior
 
 
 class EffectKind(IntEnum):
@@ -31,7 +31,7 @@ class EffectKind(IntEnum):
 
 
 @dataclass(frozen=True)
-class States:
+class EffectStates:
     """The states of a variable in a context; state 0 is the untouched mechanism.
 
     `value[s]` is the prior standard deviation of a shift in units of the noise, or the ratio of variances of a scale
@@ -50,20 +50,15 @@ class States:
     def n_states(self) -> int:
         return len(self.names)
 
-    def effects(self) -> list[tuple[str, int, float, float]]:
-        """Name, kind, value and log share of every state but the untouched one."""
-        columns = (self.names, self.kind.tolist(), self.value.tolist(), self.log_share.tolist())
-        return list(zip(*columns, strict=True))[1:]
-
 
 class AbstractEvidence(ABC):
     """Local terms of the collapsed posterior."""
 
     n_variables: int
     n_contexts: int
-    states: States
+    states: EffectStates
     costly: bool = True  # a score takes milliseconds; samplers then ask for fewer of them
-    settled: bool = True  # nothing is left to choose before sampling
+    has_hyperparameters: bool = True  # nothing is left to choose before sampling
 
     @abstractmethod
     def log_evidence(self, node: int, parents: Bool[np.ndarray, " d"], state: Int8[np.ndarray, " M"]) -> float:
@@ -76,7 +71,9 @@ class AbstractEvidence(ABC):
         requests = zip(nodes.tolist(), parents, states, strict=True)
         return np.array([self.log_evidence(*request) for request in requests], float)
 
-    def settled_for(self, graph: Int8[np.ndarray, "d d"], states: Int8[np.ndarray, "M d"]) -> "AbstractEvidence":
+    def fit_hyperparameters(
+        self, graph: Int8[np.ndarray, "d d"], states: Int8[np.ndarray, "M d"]
+    ) -> "AbstractEvidence":
         """The evidence with what is left to choose as this structure has it likeliest (empirical Bayes)."""
         return self
 
@@ -89,56 +86,7 @@ class AbstractEvidence(ABC):
 
 
 @dataclass(frozen=True)
-class StructurePrior:
-    """log p(G) + log p(S) with all constraints, as arrays.
-
-    log p(G) = Σ_{i → j} edge_log_odds[i, j] + Σ_i out_degree_log[out-degree of i], for acyclic graphs without a
-    forbidden edge (-∞), with every required one (+∞, which adds 0) and at most `max_parents` parents a node. With
-    `over_orders` this is log p(G, π) for each causal order π of G, so that p(G) is as many times as large.
-    log p(S) = Σ_kj state_log_prior[k, j, S_kj] + Σ_k target_count_log[k, number of targets in context k]; a state
-    of -∞ never occurs.
-    """
-
-    edge_log_odds: Float[np.ndarray, "d d"]
-    out_degree_log: Float[np.ndarray, " d"]
-    max_parents: int
-    state_log_prior: Float[np.ndarray, "M d T"]
-    target_count_log: Float[np.ndarray, "M d+1"]
-    over_orders: bool = False
-
-    @property
-    def forbidden(self) -> Bool[np.ndarray, "d d"]:
-        return np.isneginf(self.edge_log_odds)
-
-    @property
-    def required(self) -> Bool[np.ndarray, "d d"]:
-        return np.isposinf(self.edge_log_odds)
-
-    def log_prob_graph(self, graph: Int8[np.ndarray, "d d"]) -> float:
-        """log p(G) up to a constant; -∞ where a constraint is broken. Acyclicity is not checked."""
-        return self.log_prob_ordered(graph) + (log_orders(graph) if self.over_orders else 0.0)
-
-    def log_prob_ordered(self, graph: Int8[np.ndarray, "d d"]) -> float:
-        """`log_prob_graph` without the number of orders: of the graph with one of them."""
-        edges = np.asarray(graph, bool)
-        if (
-            (edges & self.forbidden).any()
-            or (self.required & ~edges).any()
-            or edges.sum(axis=0).max() > self.max_parents
-        ):
-            return -np.inf
-        soft = np.where(np.isfinite(self.edge_log_odds), self.edge_log_odds, 0.0)
-        return float(soft[edges].sum() + self.out_degree_log[edges.sum(axis=1)].sum())
-
-    def log_prob_states(self, states: Int8[np.ndarray, "M d"]) -> float:
-        """log p(S) up to a constant."""
-        m, d = states.shape
-        single = self.state_log_prior[np.arange(m)[:, None], np.arange(d)[None, :], states].sum()
-        return float(single + self.target_count_log[np.arange(m), (states > 0).sum(axis=1)].sum())
-
-
-@dataclass(frozen=True)
-class Collapsed:
+class CollapsedPosterior:
     """Evidence and prior together: the unnormalised log posterior of graph and states."""
 
     evidence: AbstractEvidence

@@ -22,11 +22,13 @@ from scipy.special import gammaln
 
 from bacadi.data.contexts import ContextData
 from bacadi.data.labelled import Labelled
-from bacadi.evidence.collapsed import AbstractEvidence, EffectKind, States
+from bacadi.evidence.collapsed import AbstractEvidence, EffectKind, EffectStates
 from bacadi.evidence.compiled import compiled
+from bacadi.model.bge import BGe
+from bacadi.model.linear import LinearGaussian
+from bacadi.model.noise import LOG_2PI
 
 HARD, SHIFT, SCALE, SOFT = (int(EffectKind[name]) for name in ("HARD", "SHIFT", "SCALE", "SOFT"))
-LOG_2PI = math.log(2 * math.pi)
 
 
 class Regression(NamedTuple):
@@ -279,7 +281,7 @@ class GramEvidence(AbstractEvidence):
 
     costly = False
 
-    def __init__(self, data: ContextData, states: States, prior: Regression) -> None:
+    def __init__(self, data: ContextData, states: EffectStates, prior: Regression) -> None:
         self.n_variables, self.n_contexts, self.states = data.n_variables, data.n_contexts, states
         design = np.column_stack([data.x, np.ones(data.n_rows)])
         blocks = [design[data.context == k] for k in range(data.n_contexts + 1)]
@@ -321,3 +323,24 @@ class GramEvidence(AbstractEvidence):
             drawn["effect_intercept"] = Labelled(intercept, ("context", "node"))
             drawn["effect_own_noise_std"] = Labelled(noise_std, ("context", "node"))
         return drawn
+
+
+def linear_evidence(mechanism: LinearGaussian, data: ContextData, states: EffectStates) -> GramEvidence:
+    """The evidence of linear mechanisms; prior precisions are in units of the noise, also where σ is known."""
+    d, noise, intercept = data.n_variables, mechanism.noise.conjugate(), mechanism.intercept_prior_std
+    unit = 1.0 if noise.variance is None else noise.variance
+    precision = np.full((d, d + 1), unit / mechanism.weight_prior_std**2)
+    if intercept is not None:
+        precision[:, d] = unit / intercept**2
+    variance = None if noise.variance is None else np.full(d, noise.variance)
+    prior = regression(intercept is not None, precision, variance, np.full(d + 1, noise.shape), np.full(d, noise.scale))
+    return GramEvidence(data, states, prior)
+
+
+def bge_evidence(mechanism: BGe, data: ContextData, states: EffectStates) -> GramEvidence:
+    """BGe as a regression: Λ is t for weights and α_μ for the intercept, σ² ~ InvGamma by the number of parents."""
+    d, t = data.n_variables, mechanism.prior_scale
+    precision = np.full((d, d + 1), t)
+    precision[:, d] = mechanism.alpha_mu
+    shape = 0.5 * (mechanism.alpha_omega_excess + np.arange(d + 1) + 1)
+    return GramEvidence(data, states, regression(True, precision, None, shape, np.full(d, 0.5 * t)))

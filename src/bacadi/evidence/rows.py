@@ -6,8 +6,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Int8
 
 from bacadi.data.contexts import ContextData
-from bacadi.errors import ConfigError
-from bacadi.evidence.collapsed import AbstractEvidence, EffectKind, States
+from bacadi.errors import NoClosedForm
+from bacadi.evidence.collapsed import AbstractEvidence, EffectKind, EffectStates
 
 LogEvidence = Callable[[int, Int[np.ndarray, " p"], Float[np.ndarray, "n d"]], float]
 
@@ -19,10 +19,10 @@ class RowsEvidence(AbstractEvidence):
     effects change the mechanism in a way that a function of rows cannot know.
     """
 
-    def __init__(self, log_evidence: LogEvidence, data: ContextData, states: States) -> None:
+    def __init__(self, log_evidence: LogEvidence, data: ContextData, states: EffectStates) -> None:
         wanted = {EffectKind(int(kind)) for kind in states.kind}
         if wanted & {EffectKind.SHIFT, EffectKind.SCALE}:
-            raise ConfigError(
+            raise NoClosedForm(
                 "Shift and scale effects need a mechanism that knows them (linear, nonlinear or bge); "
                 "use hard or soft effects with a mechanism of your own."
             )

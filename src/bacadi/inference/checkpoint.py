@@ -1,17 +1,17 @@
 """Checkpoints: all that a run needs to go on bit for bit, as plain arrays in one file."""
 
+import hashlib
 import os
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
-import jax
 import numpy as np
-from jaxtyping import PyTree
 
+from bacadi.config.codec import fingerprint_text
 from bacadi.errors import StoreError
+from bacadi.inference.method import AbstractMethod, Monitor, Problem
 
 _FINGERPRINT = "fingerprint"
 
@@ -24,7 +24,7 @@ class Checkpoint:
     fingerprint: str
     seconds: float = 60.0
 
-    def save(self, tree: PyTree) -> None:
+    def save(self, tree: Any) -> None:
         """Write the arrays of `tree`: see `save_arrays`."""
         self.save_arrays({name: np.asarray(leaf) for name, leaf in _named_leaves(tree)})
 
@@ -40,12 +40,14 @@ class Checkpoint:
         finally:
             temporary.unlink(missing_ok=True)
 
-    def load(self, like: PyTree) -> PyTree | None:
+    def load(self, like: Any) -> Any | None:
         """The saved arrays in the structure of `like`, or None where nothing has been saved."""
         names = [name for name, _ in _named_leaves(like)]
         saved = self.load_arrays(names)
         if saved is None:
             return None
+        import jax
+
         return jax.tree.unflatten(jax.tree.structure(like), [saved[name] for name in names])
 
     def load_arrays(self, names: Collection[str]) -> dict[str, np.ndarray] | None:
@@ -72,6 +74,21 @@ class Checkpoint:
         self.path.unlink(missing_ok=True)
 
 
-def _named_leaves(tree: PyTree) -> list[tuple[str, PyTree]]:
-    leaves, _ = jax.tree_util.tree_flatten_with_path(eqx.filter(tree, eqx.is_array_like))
+def checkpoint_of(monitor: Monitor, problem: Problem, method: AbstractMethod) -> Checkpoint | None:
+    """Where a run keeps its state, recognised by its choices, knowledge, data and seed; None where it keeps none."""
+    if monitor.checkpoint is None:
+        return None
+    known = problem.knowledge
+    digest = hashlib.sha256(fingerprint_text([problem.model, method, problem.seed, known.max_parents]).encode())
+    counts = np.zeros(0) if known.target_count_log is None else known.target_count_log
+    for array in (problem.data.x, problem.data.context, known.edge_log_odds, known.target_log_odds, counts):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return Checkpoint(monitor.checkpoint, digest.hexdigest(), monitor.checkpoint_seconds)
+
+
+def _named_leaves(tree: Any) -> list[tuple[str, Any]]:
+    """The arrays of a pytree of JAX with the path of each as its name."""
+    import jax
+
+    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
     return [(jax.tree_util.keystr(path), leaf) for path, leaf in leaves]

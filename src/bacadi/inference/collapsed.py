@@ -1,119 +1,49 @@
-"""The methods on the collapsed posterior, `MCMC` and `Exact`, from data to a `Posterior` with parameters."""
-
-from dataclasses import dataclass
-from typing import Any
+"""What the methods on the collapsed posterior share: the reading of a problem, and the parameters of its draws."""
 
 import numpy as np
-from jaxtyping import Float, Int8
+from jaxtyping import Int8
 
-from bacadi.data.contexts import ContextData, Scaling
+from bacadi.data.contexts import Scaling
 from bacadi.data.labelled import Labelled
-from bacadi.evidence.collapsed import Collapsed
-from bacadi.inference.checkpoint import Checkpoint
-from bacadi.inference.exact import Exact, enumerate_posterior
-from bacadi.inference.mcmc.diagnostics import diagnose
-from bacadi.inference.mcmc.ladder import Report, sample
-from bacadi.inference.mcmc.method import MCMC
-from bacadi.inference.mcmc.start import settle
-from bacadi.model.knowledge import Knowledge
-from bacadi.model.model import Model
-from bacadi.posterior import weights
-from bacadi.posterior.posterior import EXACT_EDGES, EXACT_TARGETS, Posterior
+from bacadi.evidence.collapsed import CollapsedPosterior
+from bacadi.evidence.effects import draw_hard_effects
+from bacadi.evidence.reading import collapse
+from bacadi.inference.mcmc.start import fit_hyperparameters
+from bacadi.inference.method import Problem
 
 
-@dataclass(frozen=True)
-class Collapse:
-    """A model collapsed on data, with what it takes to draw parameters in the units of the data."""
-
-    model: Model
-    data: ContextData  # in the units of the priors
-    scaling: Scaling  # from these units to those of the data as given
-    collapsed: Collapsed
-    knowledge: Knowledge
-
-    @classmethod
-    def of(cls, model: Model, data: ContextData, knowledge: Knowledge, max_parents: int | None) -> "Collapse":
-        own = data.in_own_units() if model.own_units else data
-        scale = own.scaling.scale / data.scaling.scale
-        scaling = Scaling((own.scaling.shift - data.scaling.shift) / data.scaling.scale, scale)
-        collapsed = settle(model.collapse(own, knowledge, max_parents), own)
-        return cls(model, own, scaling, collapsed, knowledge)
-
-    def parameters(
-        self, rng: np.random.Generator, graphs: Int8[np.ndarray, "R n d d"], states: Int8[np.ndarray, "R n M d"]
-    ) -> dict[str, Labelled]:
-        """Parameters of mechanisms and effects from their posterior given each draw, in the units of the data, and the
-        constants they refer to; functions (`output_weight` and the like) stay in the units of the priors."""
-        shape, n = graphs.shape[:2], graphs.shape[0] * graphs.shape[1]
-        # The number of draws is spelt out: without contexts the states are empty and say nothing of it.
-        flat = graphs.reshape(n, *graphs.shape[2:]), np.ascontiguousarray(states.reshape(n, *states.shape[2:]))
-        drawn = self.collapsed.evidence.draw_parameters(rng, *flat)
-        drawn |= self.model.effect.draw_parameters(rng, self.data, len(flat[0]))
-        if len(self.collapsed.evidence.states.names) > 2:
-            drawn["effect_state"] = Labelled(flat[1], ("context", "node"))
-        converted = in_data_units(drawn, self.scaling)
-        return {
-            name: Labelled(
-                item.values if item.constant else item.values.reshape(*shape, *item.values.shape[1:]), item.dims
-            )
-            for name, item in converted.items()
-        }
-
-    def fields(
-        self, rng: np.random.Generator, graphs: Int8[np.ndarray, "R n d d"], states: Int8[np.ndarray, "R n M d"]
-    ) -> dict[str, dict[str, Labelled]]:
-        """`parameters` and `constant_data` of the posterior of these draws."""
-        found = self.parameters(rng, graphs, states)
-        drawn = {name: item for name, item in found.items() if item.per_draw}
-        shared = {name: item for name, item in found.items() if not item.per_draw}
-        return {"parameters": drawn, "constant_data": self.constants() | shared}
-
-    def constants(self) -> dict[str, Labelled]:
-        """Known targets, and the units of the priors: x = unit_shift + unit_scale · (x in the units of the priors)."""
-        known = np.where(np.isinf(self.knowledge.target_log_odds), self.knowledge.target_log_odds > 0, np.nan)
-        unit = {"unit_shift": Labelled(self.scaling.shift, ("node",))}
-        unit |= {"unit_scale": Labelled(self.scaling.scale, ("node",))}
-        return {"known_target": Labelled(known, ("context", "node"))} | unit
+def collapsed_problem(problem: Problem, max_parents: int | None = None) -> CollapsedPosterior:
+    """The collapsed posterior of a problem, free hyper-parameters fixed by empirical Bayes."""
+    data = problem.standardized
+    return fit_hyperparameters(collapse(problem.model, data, problem.knowledge, max_parents), data)
 
 
-def fit_mcmc(
-    collapse: Collapse, data: ContextData, method: MCMC, seed: int, report: Report | None, checkpoint: Checkpoint | None
-) -> Posterior:
-    """The posterior of parallel tempering, with diagnostics in `sample_stats` and in words in the attributes."""
-    draws = sample(collapse.collapsed, collapse.data, method, seed, report, checkpoint)
-    found = diagnose(draws.graphs, (draws.states > 0).astype(np.int8), draws.log_posterior, draws.swap_rates)
-    rng = np.random.default_rng(np.random.SeedSequence(seed).spawn(method.n_replicas + 1)[-1])
-    return Posterior.from_draws(
-        data,
-        draws.graphs,
-        draws.states > 0,
-        draws.log_posterior,
-        weights.uniform,
-        sample_stats=found.to_stats() | {"acceptance": Labelled(draws.acceptance, ("chain", "move"))},
-        attrs={"converged": found.converged, "warnings": found.words(data.variables, data.contexts)},
-        **collapse.fields(rng, draws.graphs, draws.states),
-    )
+def posterior_fields(
+    rng: np.random.Generator,
+    problem: Problem,
+    collapsed: CollapsedPosterior,
+    graphs: Int8[np.ndarray, "R n d d"],
+    states: Int8[np.ndarray, "R n M d"],
+) -> dict[str, dict[str, Labelled]]:
+    """`parameters` and `constant_data` of the posterior of these draws.
 
-
-def fit_exact(collapse: Collapse, data: ContextData, method: Exact, seed: int) -> Posterior:
-    """The posterior by enumeration."""
-    exact = enumerate_posterior(collapse.collapsed)
-    rng = np.random.default_rng(seed)
-    draws = exact.weighted(method.max_pairs) or exact.draws(rng, method.n_draws)
-    graphs, states = draws.graphs[None], draws.states[None]
-    extra: dict[str, Any] = {
-        EXACT_EDGES: Labelled(exact.edge_marginals, ("source", "target")),
-        EXACT_TARGETS: Labelled(exact.target_marginals, ("context", "node")),
-    }
-
-    def given(log_p: Float[np.ndarray, "1 n"]) -> Float[np.ndarray, "1 n"]:
-        return draws.log_weight[None]
-
-    log_p = np.array([exact.log_prob(*pair) for pair in zip(draws.graphs, draws.states, strict=True)])
-    fields = collapse.fields(rng, graphs, states)
-    fields["constant_data"] |= extra
-    attrs = {"log_evidence": exact.log_evidence}
-    return Posterior.from_draws(data, graphs, states > 0, log_p[None], given, attrs=attrs, **fields)
+    Parameters of mechanisms and effects come from their posterior given each draw and are in the units of the data;
+    functions (`output_weight` and the like) stay in the units of the priors, which the constants hold.
+    """
+    shape, n = graphs.shape[:2], graphs.shape[0] * graphs.shape[1]
+    # The number of draws is spelt out: without contexts the states are empty and say nothing of it.
+    flat = graphs.reshape(n, *graphs.shape[2:]), np.ascontiguousarray(states.reshape(n, *states.shape[2:]))
+    drawn = collapsed.evidence.draw_parameters(rng, *flat)
+    drawn |= draw_hard_effects(rng, problem.model.effect, problem.standardized, n)
+    if len(collapsed.evidence.states.names) > 2:
+        drawn["effect_state"] = Labelled(flat[1], ("context", "node"))
+    parameters, constants = {}, {"known_target": Labelled(problem.known_targets, ("context", "node"))}
+    for name, (values, dims) in in_data_units(drawn, problem.scaling).items():
+        if values.ndim == len(dims):
+            constants[name] = Labelled(values, dims)
+        else:
+            parameters[name] = Labelled(values.reshape(*shape, *values.shape[1:]), dims)
+    return {"parameters": parameters, "constant_data": constants | problem.unit_constants()}
 
 
 def in_data_units(drawn: dict[str, Labelled], scaling: Scaling) -> dict[str, Labelled]:

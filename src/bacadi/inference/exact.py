@@ -21,26 +21,67 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Int8
 from scipy.special import logsumexp
 
+from bacadi.config.choices import option
+from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError, InferenceError
-from bacadi.evidence.collapsed import Collapsed, StructurePrior
+from bacadi.evidence.collapsed import CollapsedPosterior
+from bacadi.evidence.prior import StructurePrior
 from bacadi.graph import all_dags
 from bacadi.graph.enumerate import MAX_DAG_NODES, log_orders
+from bacadi.inference.collapsed import collapsed_problem, posterior_fields
+from bacadi.inference.method import AbstractMethod, Monitor, Problem
+from bacadi.posterior.posterior import EXACT_EDGES, EXACT_TARGETS, Posterior
 
 # Calls of the evidence, and terms of sums over counts of targets (some 0.1 µs each): a minute at most.
 MAX_LOCAL_TERMS, MAX_COUNT_TERMS = 4_000_000, 300_000_000
 _LOG_TINY = float(np.log(1e-12))
 
 
-@dataclass(frozen=True)
-class Exact:
+class Exact(AbstractMethod):
     """Enumeration of all graphs of at most five variables, targets summed out.
 
     The posterior lists every (graph, states) with its probability where there are at most `max_pairs` of them;
     otherwise it holds `n_draws` independent draws and the exact marginals beside them.
     """
 
-    n_draws: int = 10_000
-    max_pairs: int = 20_000
+    takes_all_knowledge = True
+
+    n_draws: int = option(10_000, least=1)
+    max_pairs: int = option(20_000, least=0)
+
+    def check(self, problem: Problem) -> None:
+        super().check(problem)
+        if problem.data.n_variables > MAX_DAG_NODES:
+            raise ConfigError(
+                f"--method exact lists all graphs of at most {MAX_DAG_NODES} variables and the data have "
+                f"{problem.data.n_variables}; use --method mcmc."
+            )
+
+    def fit(self, problem: Problem, monitor: Monitor) -> Posterior:
+        """List all graphs and states, or draw from them."""
+        collapsed = collapsed_problem(problem)
+        exact, rng = enumerate_posterior(collapsed), np.random.default_rng(problem.seed)
+        draws = exact.weighted(self.max_pairs) or exact.draws(rng, self.n_draws)
+        graphs, states = draws.graphs[None], draws.states[None]
+        log_p = np.array([exact.log_prob(*pair) for pair in zip(draws.graphs, draws.states, strict=True)])
+        fields = posterior_fields(rng, problem, collapsed, graphs, states)
+        fields["constant_data"] |= {
+            EXACT_EDGES: Labelled(exact.edge_marginals, ("source", "target")),
+            EXACT_TARGETS: Labelled(exact.target_marginals, ("context", "node")),
+        }
+        attrs = {"log_evidence": exact.log_evidence}
+        return Posterior.from_draws(
+            problem.data,
+            graphs,
+            states > 0,
+            log_p[None],
+            weighting=lambda _: draws.log_weight[None],
+            attrs=attrs,
+            **fields,
+        )
+
+    def opening(self) -> str:
+        return "listing all graphs"
 
 
 class ExactDraws(NamedTuple):
@@ -94,7 +135,7 @@ class Node:
 
 @dataclass(frozen=True)
 class ExactPosterior:
-    """p(G, S | D) over all `dags` and all states; `log_evidence` = log Σ_{G, S} exp(`Collapsed.log_posterior`).
+    """p(G, S | D) over all `dags` and all states; `log_evidence` = log Σ_{G, S} exp(`CollapsedPosterior.log_posterior`).
     `messages[j]` is B_j, and `pattern_probs[j][p, t]` the probability that j has parent set p and pattern t."""
 
     prior: StructurePrior
@@ -198,7 +239,7 @@ class ExactPosterior:
             yield members, node.scores[node.suffixes.row[place[0]]] + reached - before[tuple(place)]
 
 
-def enumerate_posterior(collapsed: Collapsed) -> ExactPosterior:
+def enumerate_posterior(collapsed: CollapsedPosterior) -> ExactPosterior:
     """p(G, S | D) of d ≤ 5 variables, by all DAGs and all columns of states."""
     prior, d = collapsed.prior, collapsed.evidence.n_variables
     if d > MAX_DAG_NODES:
@@ -275,7 +316,7 @@ def _check_counts(suffixes: Sequence[Suffixes], patterns: Sequence[Int[np.ndarra
         )
 
 
-def _node(j: int, collapsed: Collapsed, options: Options, suffixes: Suffixes) -> Node:
+def _node(j: int, collapsed: CollapsedPosterior, options: Options, suffixes: Suffixes) -> Node:
     prior, (parents, columns, patterns, pattern_of) = collapsed.prior, options
     nodes, tiled = np.full(len(columns), j), (np.tile(p, (len(columns), 1)) for p in parents)
     log_evidence = np.stack([collapsed.evidence.log_evidences(nodes, p, columns) for p in tiled])

@@ -1,157 +1,96 @@
-"""`fit`: from data and a model to the posterior."""
+"""`fit`: from data and a model to the posterior, by any method."""
 
-import hashlib
-import json
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from bacadi.config.codec import encode
+from bacadi.config.layers import configuration_table, configure, name_of_method
 from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError
-from bacadi.inference.checkpoint import Checkpoint
-from bacadi.inference.configuration import configuration
-from bacadi.inference.exact import Exact
+from bacadi.evidence.reading import is_collapsible
 from bacadi.inference.mcmc.method import MCMC
-from bacadi.inference.svgd.method import SVGD, Problem, run
-from bacadi.inference.svgd.particles import to_posterior
-from bacadi.model.effect import HardGaussian
+from bacadi.inference.method import AbstractMethod, Monitor, Problem
 from bacadi.model.knowledge import Knowledge, Labels
-from bacadi.model.linear import LinearGaussian
 from bacadi.model.model import Model
-from bacadi.model.noise import InferredNoise
 from bacadi.posterior.posterior import Posterior
-
-
-@dataclass(frozen=True)
-class Monitor:
-    """Who hears of a running fit and where it keeps its checkpoint; both are optional."""
-
-    report: Callable[[Any], None] | None = None
-    checkpoint: Path | None = None
-    checkpoint_seconds: float = 60.0
-
-
-Method = SVGD | MCMC | Exact
 
 
 def fit(
     data: ContextData,
-    model: Model | None = None,
-    method: Method | None = None,
+    model: Model | str | None = None,
+    method: AbstractMethod | str | None = None,
     *,
     seed: int = 0,
     known_targets: Float[np.ndarray, "M d"] | None = None,
     knowledge: Knowledge | None = None,
     monitor: Monitor | None = None,
 ) -> Posterior:
-    """The posterior of graph, targets and parameters given the data.
+    """The posterior of graph, targets and parameters given the data; equal arguments give equal posteriors.
 
-    Without a model: the paper's linear one for SVGD; otherwise linear mechanisms and hard effects with noise,
-    intercept, means and effect noise inferred and priors in the own unit of each column. Without a method: MCMC on the
-    collapsed posterior where the model has closed-form evidence, SVGD otherwise. `known_targets` (contexts x variables)
-    is 1 for a known target, 0 for a variable known to be none and NaN for what is to be inferred; `knowledge` holds
-    more of the kind. Equal arguments give equal posteriors, bit for bit on one machine.
+    Args:
+        data: samples with their contexts, from `from_dataframe`, `from_file` or `from_arrays`.
+        model: a `Model`, or the name of a mechanism ("linear", "nonlinear", "bge") with the preset that belongs to it.
+            Without one: the paper's linear model for SVGD; otherwise linear mechanisms and hard effects with noise,
+            intercepts, means and effect noise inferred.
+        method: a method, or its name on the command line ("mcmc", "exact", "svgd", "jci-pc", …). Without one: MCMC on
+            the collapsed posterior where the model has closed-form evidence, SVGD otherwise.
+        seed: makes the run repeatable bit for bit on one machine.
+        known_targets: contexts x variables, 1 for a known target, 0 for a variable known not to be one, NaN for what
+            is to be inferred.
+        knowledge: more of the kind: edges, limits of parents, likely targets and their number.
+        monitor: who hears of the progress and where the run keeps its checkpoint.
 
+    >>> from bacadi.inference.mcmc.method import MCMC
     >>> from bacadi.simulate import SyntheticSpec, simulate
     >>> data = simulate(SyntheticSpec(n_variables=5), seed=0).data
     >>> posterior = fit(data, method=MCMC(n_draws=20, n_sweeps=20))
     >>> posterior.edge_probabilities().shape
     (5, 5)
     """
-    if data.n_rows == 0:
-        raise ConfigError("There are no rows to learn from; give data with at least one row.")
-    monitor = monitor or Monitor()
-    model = model or (Model() if isinstance(method, SVGD) else default_model())
-    method = method or default_method(model)
+    if not isinstance(data, ContextData):
+        raise ConfigError(
+            f"data is a {type(data).__name__}; make it with bacadi.from_dataframe(table, context=…, observational=…)."
+        )
+    model, method = resolve(model, method)
+    knowledge = knowledge or Knowledge.none(data.n_variables, data.n_contexts, Labels(data.variables, data.contexts))
+    problem = Problem(data, model, knowledge.known_targets(known_targets), seed)
+    method.check(problem)
     begin = time.monotonic()
-    known = _known(data, known_targets, knowledge)
-    if isinstance(method, SVGD):
-        posterior = _fit_svgd(data, model, method, seed, known, monitor)
-    else:
-        posterior = _fit_collapsed(data, model, method, seed, known, monitor)
+    posterior = method.fit(problem, monitor or Monitor())
     attrs = {
-        "method": type(method).__name__.lower(),
+        "method": name_of_method(method),
         "seed": seed,
-        "configuration": {"model": configuration(model), "method": configuration(method)},
+        "configuration": configuration_table(model if method.reads_model else None, method),
         "wall_time": time.monotonic() - begin,
     }
     return replace(posterior, attrs=posterior.attrs | attrs)
 
 
-def default_model() -> Model:
-    """Linear mechanisms with everything inferred, for a user who knows nothing of the scale of the data."""
-    return Model(
-        mechanism=LinearGaussian(noise=InferredNoise(1.0, 0.1), weight_prior_std=5.0, intercept_prior_std=10.0),
-        effect=HardGaussian(noise=InferredNoise(1.0, 0.5)),
-        own_units=True,
-    )
+def resolve(model: Model | str | None, method: AbstractMethod | str | None) -> tuple[Model, AbstractMethod]:
+    """Model and method as objects: names and what is not given are resolved as on the command line."""
+    for thing, kind, noun in ((model, Model, "model"), (method, AbstractMethod, "method")):
+        if thing is not None and not isinstance(thing, kind | str):
+            raise ConfigError(f"{noun} is a {type(thing).__name__}; give a {kind.__name__} or a name such as 'linear'.")
+    if isinstance(model, Model):
+        if method is None:
+            return model, default_method(model)
+        if isinstance(method, AbstractMethod):
+            return model, method
+        mechanism = encode(model.mechanism)["type"]
+        return model, configure(method, flags={"--model": mechanism} if ":" not in mechanism else {}).method
+    name = name_of_method(method) if isinstance(method, AbstractMethod) else method or "auto"
+    chosen: Any = configure(name, flags={"--model": model} if model is not None else {})
+    return chosen.model or Model(), method if isinstance(method, AbstractMethod) else chosen.method
 
 
-def default_method(model: Model) -> Method:
+def default_method(model: Model) -> AbstractMethod:
     """MCMC where the model has closed-form evidence, SVGD otherwise."""
-    probe = ContextData(np.zeros((2, 1)), np.array([0, 1]), ("x",), ("k",), "obs")
-    try:
-        model.mechanism.evidence(probe, model.effect.states(probe))
-        model.graph_prior.edge_log_odds(2)
-    except ConfigError:
-        return SVGD()
-    return MCMC()
+    if is_collapsible(model):
+        return MCMC()
+    from bacadi.inference.svgd.method import SVGD
 
-
-def _known(data: ContextData, known_targets: Float[np.ndarray, "M d"] | None, knowledge: Knowledge | None) -> Knowledge:
-    labels = Labels(data.variables, data.contexts)
-    return (knowledge or Knowledge.none(data.n_variables, data.n_contexts, labels)).known_targets(known_targets)
-
-
-def _fit_collapsed(
-    data: ContextData, model: Model, method: MCMC | Exact, seed: int, known: Knowledge, monitor: Monitor
-) -> Posterior:
-    # Compiled code is loaded only where it is needed.
-    from bacadi.inference.collapsed import Collapse, fit_exact, fit_mcmc
-
-    if isinstance(method, Exact):
-        return fit_exact(Collapse.of(model, data, known, None), data, method, seed)
-    collapse = Collapse.of(model, data, known, method.max_parents)
-    counts = np.zeros(0) if known.target_count_log is None else known.target_count_log
-    arrays = (known.edge_log_odds, known.target_log_odds, counts)
-    checkpoint = _checkpoint(monitor, [model, method, seed, known.max_parents], (data.x, data.context, *arrays))
-    return fit_mcmc(collapse, data, method, seed, monitor.report, checkpoint)
-
-
-def _fit_svgd(
-    data: ContextData, model: Model, method: SVGD, seed: int, known: Knowledge, monitor: Monitor
-) -> Posterior:
-    known_targets = np.where(np.isinf(known.target_log_odds), known.target_log_odds > 0, np.nan)
-    if known.edge_log_odds.any() or known.max_parents is not None or known.target_count_log is not None:
-        raise ConfigError(
-            "SVGD knows nothing of forbidden, required or likely edges, limits of parents and numbers of targets; "
-            "use method mcmc or exact, or leave this knowledge out."
-        )
-    if np.isfinite(known.target_log_odds[known.target_log_odds != 0]).any():
-        raise ConfigError("SVGD takes known targets, not likely ones; use method mcmc or exact.")
-    if model.own_units:
-        data = data.in_own_units()
-    with jax.enable_x64(method.double):
-        dtype = jnp.dtype("float64" if method.double else "float32")
-        problem = Problem(method, model, model.prepare(data, known_targets, dtype), jax.random.key(seed))
-        arrays = (data.x, data.context, np.asarray(problem.data.known_targets))
-        finished = run(problem, monitor.report, _checkpoint(monitor, [model, method, seed], arrays))
-        return to_posterior(problem, finished, data, {})
-
-
-def _checkpoint(monitor: Monitor, choices: list, arrays: tuple[np.ndarray, ...]) -> Checkpoint | None:
-    """Where the run keeps its state, recognised by its choices and data."""
-    if monitor.checkpoint is None:
-        return None
-    digest = hashlib.sha256()
-    digest.update(json.dumps(configuration(choices)).encode())
-    for array in arrays:
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return Checkpoint(monitor.checkpoint, digest.hexdigest(), monitor.checkpoint_seconds)
+    return SVGD()

@@ -4,16 +4,20 @@ A method is a frozen dataclass of its choices. What it is given is a `Problem`, 
 it keeps its checkpoint is a `Monitor`.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float
 
-from bacadi.data.contexts import ContextData
+from bacadi.config.choices import Choice
+from bacadi.config.layers import name_of_method
+from bacadi.data.contexts import ContextData, Scaling
+from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError
 from bacadi.model.knowledge import Knowledge
 from bacadi.model.model import Model
@@ -33,6 +37,21 @@ class Problem:
     def known_targets(self) -> Float[np.ndarray, "M d"]:
         """1 for a certain target, 0 for a variable that is certainly none, NaN for what is to be inferred."""
         return self.knowledge.certain_targets()
+
+    @cached_property
+    def standardized(self) -> ContextData:
+        """The data in the units of the priors."""
+        return self.data.standardized_within() if self.model.standardize_within else self.data
+
+    @property
+    def scaling(self) -> Scaling:
+        """From the units of the priors to those of the data: x = shift + scale · (x in the units of the priors)."""
+        return self.standardized.scaling.relative_to(self.data.scaling)
+
+    def unit_constants(self) -> dict[str, Labelled]:
+        """`scaling` as constants of a posterior, for parameters that stay in the units of the priors."""
+        scaling = self.scaling
+        return {"unit_shift": Labelled(scaling.shift, ("node",)), "unit_scale": Labelled(scaling.scale, ("node",))}
 
 
 @dataclass(frozen=True)
@@ -64,13 +83,15 @@ class Monitor:
             self.report(progress)
 
 
-class AbstractMethod(ABC):
+class AbstractMethod(Choice):
     """A way from a problem to its posterior; equal arguments give equal posteriors, bit for bit on one machine.
 
-    `takes_all_knowledge` says what a method can do with `Knowledge`: all of it, or certain targets alone.
+    `takes_all_knowledge` says what a method can do with `Knowledge`: all of it, or certain targets alone;
+    `reads_model` whether it fits `Problem.model` or brings its own.
     """
 
     takes_all_knowledge: ClassVar[bool] = False
+    reads_model: ClassVar[bool] = True
 
     @abstractmethod
     def fit(self, problem: Problem, monitor: Monitor) -> Posterior:
@@ -82,8 +103,8 @@ class AbstractMethod(ABC):
             raise ConfigError("There are no rows to learn from; give data with at least one row.")
         if not self.takes_all_knowledge and problem.knowledge.beyond_certain_targets:
             raise ConfigError(
-                f"{type(self).__name__} can use certain targets alone and the knowledge says more (edges, limits of "
-                "parents, likely targets or their number); use method mcmc or exact, or leave the rest out."
+                "The knowledge speaks of more than certain targets (edges, limits of parents, likely targets or their "
+                f"number), and method {name_of_method(self)} can use these alone; use --method mcmc or remove the rest."
             )
 
     def opening(self) -> str:

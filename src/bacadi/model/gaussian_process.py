@@ -1,53 +1,20 @@
 """Mechanisms as Gaussian processes: smooth functions of the parents, integrated out; for mcmc and exact alone."""
 
-from typing import NoReturn
-
-import jax.numpy as jnp
-from jaxtyping import Array, Float, PyTree
-
-from bacadi.data.contexts import ContextData
-from bacadi.errors import ConfigError
-from bacadi.evidence.collapsed import AbstractEvidence, States
-from bacadi.model.kernels import RBF, AbstractKernel, FixedVariance, InverseGamma
-from bacadi.model.mechanism import AbstractMarginalMechanism
-from bacadi.model.noise import AbstractNoise, FixedNoise, InferredNoise
+from bacadi.model.kernels import RBF, AbstractKernel, Constant
+from bacadi.model.mechanism import Mechanism
+from bacadi.model.noise import AbstractNoise, InferredNoise
 
 
-class GaussianProcess(AbstractMarginalMechanism):
+class GaussianProcess(Mechanism):
     """x_j = f_j(parents) + ε_j with f_j ~ GP(0, s_j² k) and ε_j ~ N(0, s_j² ρ_j), over one of the `kernels`.
 
-    With `FixedNoise` s = 1 and ρ is its variance; with `InferredNoise` s² is integrated out and ρ chosen before
+    With `FixedNoise` s = 1 and ρ is its variance; with `InferredNoise` s² is integrated out and ρ fitted before
     sampling, with the kernel where there are several: one pair for all variables, or with `per_node` one for each.
 
-    >>> GaussianProcess().kernels[0].lengthscale
-    1.0
+    >>> GaussianProcess((RBF(0.5), RBF(2.0))).kernels[0].lengthscale
+    0.5
     """
 
-    kernels: tuple[AbstractKernel, ...] = (RBF(constant=1.0),)
+    kernels: tuple[AbstractKernel, ...] = tuple(Constant(1.0) + RBF(scale) for scale in (1.0, 2.0, 4.0))
     noise: AbstractNoise = InferredNoise(1.0, 0.5)
     per_node: bool = False
-
-    def evidence(self, data: ContextData, states: States) -> AbstractEvidence:
-        from bacadi.evidence.gp.evidence import KernelEvidence
-
-        noise: FixedVariance | InverseGamma
-        if isinstance(self.noise, FixedNoise):
-            noise = FixedVariance(self.noise.std**2)
-        else:
-            assert isinstance(self.noise, InferredNoise), "no other noise has a closed form"
-            noise = InverseGamma(self.noise.shape, self.noise.scale)
-        return KernelEvidence.from_data(data, states, self.kernels, noise, per_node=self.per_node)
-
-    def prepare(self, data: ContextData, dtype: jnp.dtype) -> PyTree:
-        self._refuse()
-
-    def log_evidence(
-        self, graphs: Float[Array, "d S d"], keep: Float[Array, "K S d"], statistics: PyTree
-    ) -> Float[Array, "S d"]:
-        self._refuse()
-
-    def _refuse(self) -> NoReturn:
-        raise ConfigError(
-            "A GaussianProcess is integrated out and has no parameters for SVGD; use method mcmc or exact with it, "
-            "or NeuralGaussian with SVGD."
-        )

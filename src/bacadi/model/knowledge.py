@@ -1,4 +1,4 @@
-"""What is known beforehand of edges and targets, and the prior of graph and states that follows from it.
+"""What is known beforehand of edges and targets.
 
 All knowledge is log odds that are added to those of the prior: 0 has no opinion, -∞ forbids, +∞ requires. Adding is
 commutative, so the order in which knowledge is given does not matter. What contradicts itself is refused at once.
@@ -6,18 +6,13 @@ commutative, so the order in which knowledge is given does not matter. What cont
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from bacadi.data.text import counted, quoted
 from bacadi.errors import ConfigError
-from bacadi.evidence.collapsed import States, StructurePrior
 from bacadi.graph.dag import find_cycle
-
-if TYPE_CHECKING:
-    from bacadi.model.priors import AbstractGraphPrior, TargetPrior
 
 
 @dataclass(frozen=True)
@@ -177,84 +172,6 @@ class Knowledge:
 
     def _context(self, k: int) -> int:
         return _index(k, self.n_contexts, "context")
-
-
-def structure_prior(
-    graph_prior: "AbstractGraphPrior",
-    target_prior: "TargetPrior",
-    states: States,
-    knowledge: Knowledge | None = None,
-    max_parents: int | None = None,
-) -> StructurePrior:
-    """The prior of graph and states: log odds of the priors plus those of the knowledge.
-
-    `max_parents` is a limit for the sake of speed where the knowledge names none: it gives way to required edges, and
-    None is no limit. A prior p(n) of the number of targets holds exactly whatever the log odds of single targets are:
-    p(S_k) = p(n) Π odds / e_n(odds), with e_n the sum of Π odds over all sets of n targets that are possible.
-    """
-    m, d = states.hard_log_evidence.shape
-    known = Knowledge.none(d, m) if knowledge is None else knowledge
-    if (known.n_contexts, known.n_variables) != (m, d):
-        raise ConfigError(
-            f"The knowledge is of {counted(known.n_contexts, 'context')} and {counted(known.n_variables, 'variable')} "
-            f"and the data have {m} and {d}; make it for these data."
-        )
-    edges = graph_prior.edge_log_odds(d) + known.edge_log_odds
-    np.fill_diagonal(edges, -np.inf)
-    odds = target_prior.log_odds(d) + known.target_log_odds
-    return StructurePrior(
-        edge_log_odds=edges,
-        out_degree_log=graph_prior.out_degree_log(d),
-        max_parents=_parent_limit(known, max_parents),
-        state_log_prior=_state_log_prior(odds, states, known.labels),
-        target_count_log=_count_log(odds, known.target_count_log),
-        over_orders=graph_prior.over_orders,
-    )
-
-
-def _parent_limit(known: Knowledge, default: int | None) -> int:
-    limit = known.n_variables - 1
-    if known.max_parents is not None:
-        return min(known.max_parents, limit)
-    required = int(np.isposinf(known.edge_log_odds).sum(axis=0).max())
-    return limit if default is None else min(max(default, required), limit)
-
-
-def _state_log_prior(odds: Float[np.ndarray, "M d"], states: States, labels: Labels) -> Float[np.ndarray, "M d T"]:
-    """0 for state 0 and log odds + log share for the others; a known target (odds of +∞) has no state 0."""
-    known = np.isposinf(odds)
-    if states.n_states == 1 and known.any():
-        k, j = np.argwhere(known)[0].tolist()
-        raise ConfigError(
-            f"In {labels.context(k)} {labels.variable(j)} is a known target and the model has no effect that could act "
-            "on it; choose an effect or drop the target."
-        )
-    log_prior = np.where(known, 0.0, odds)[:, :, None] + states.log_share
-    log_prior[:, :, 0] = np.where(known, -np.inf, 0.0)
-    return log_prior
-
-
-def _count_log(
-    odds: Float[np.ndarray, "M d"], log_probs: Float[np.ndarray, "M d+1"] | None
-) -> Float[np.ndarray, "M d+1"]:
-    """log p(n) - log e_n(odds), which is -∞ where no set of n targets is possible."""
-    m, d = odds.shape
-    if log_probs is None:
-        return np.zeros((m, d + 1))
-    log_sets = _log_sets(odds)
-    return np.subtract(log_probs, log_sets, out=np.full((m, d + 1), -np.inf), where=~np.isneginf(log_sets))
-
-
-def _log_sets(odds: Float[np.ndarray, "M d"]) -> Float[np.ndarray, "M d+1"]:
-    """log e_n(odds), one variable after the other: e_n(with j) = e_n(without j) + odds_j e_{n-1}(without j)."""
-    m, d = odds.shape
-    total = np.full((m, d + 1), -np.inf)
-    total[:, 0] = 0.0
-    for column in odds.T[:, :, None]:
-        one_more = np.concatenate([np.full((m, 1), -np.inf), total[:, :-1]], axis=1)
-        known = np.isposinf(column)
-        total = np.where(known, one_more, np.logaddexp(total, one_more + np.where(known, 0.0, column)))
-    return total
 
 
 def _added(one: np.ndarray, other: np.ndarray, clash: Callable[[int, int], str]) -> np.ndarray:

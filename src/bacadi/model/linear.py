@@ -1,73 +1,52 @@
 """Linear Gaussian mechanisms: x_j ~ N(Σ_i G_ij Θ_ij x_i + b_j, σ_j²) (Appendix D.1)."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Int8
 
-from bacadi.data.contexts import ContextData
+from bacadi.config.choices import option
+from bacadi.data.contexts import Scaling
 from bacadi.data.labelled import Labelled
-from bacadi.evidence.collapsed import AbstractEvidence, States
-from bacadi.model.mechanism import AbstractMechanism, weights_log_prior
-from bacadi.model.noise import AbstractNoise, FixedNoise, InferredNoise, gaussian_log_likelihood, log_normal
-from bacadi.relaxed.rows import Rows, gram_rows
+from bacadi.model.mechanism import GaussianMechanism, weights_log_prior
+from bacadi.model.noise import AbstractNoise, InferredNoise, Values, log_normal, namespace
 
 
 class LinearTheta(NamedTuple):
     """`weight[i, j]` acts from i on j; the other two are None where the model has none."""
 
-    weight: Float[Array, "d d"]
-    intercept: Float[Array, " d"] | None
-    log_noise_std: Float[Array, " d"] | None
+    weight: Values
+    intercept: Values | None = None
+    log_noise_std: Values | None = None
 
 
-@jax.custom_vjp
-def context_squares(
-    x: Float[Array, "N c"], one_hot: Float[Array, "K N"], coefficients: Float[Array, "c p"]
-) -> Float[Array, "K p"]:
-    """Σ_{n in context k} (x_n · coefficients)², with a gradient of one matrix product that reuses the residuals."""
-    return _context_squares_forward(x, one_hot, coefficients)[0]
-
-
-def _context_squares_forward(x, one_hot, coefficients):  # type: ignore[no-untyped-def]
-    # The barrier keeps XLA from fusing the first product into the second, which it then computes row by row.
-    residuals = jax.lax.optimization_barrier(x @ coefficients)
-    return one_hot @ (residuals * residuals), (x, one_hot, residuals)
-
-
-def _context_squares_backward(saved, cotangent):  # type: ignore[no-untyped-def]
-    x, one_hot, residuals = saved
-    return None, None, x.T @ (residuals * (one_hot.T @ (2 * cotangent)))
-
-
-context_squares.defvjp(_context_squares_forward, _context_squares_backward)
-
-
-class LinearGaussian(AbstractMechanism):
+class LinearGaussian(GaussianMechanism):
     """x_j ~ N(Σ_i G_ij Θ_ij x_i + b_j, σ_j²) with Θ_ij ~ N(0, weight_prior_std²) where the edge exists.
 
-    Beside an inferred noise both prior standard deviations are in units of σ_j (see `InferredNoise`).
+    Beside an inferred noise both prior standard deviations are in units of σ_j (see `InferredNoise`). An
+    `intercept_prior_std` of None leaves intercepts out. `absent_ratio` is the pseudo-prior of a weight without an edge
+    (`weights_log_prior`), `init_std` the spread of weights of a fresh particle: both are for SVGD alone.
 
-    `absent_ratio` is the pseudo-prior of a weight without an edge (`weights_log_prior`).
-
-    >>> LinearGaussian().noise.std ** 2
-    0.1
+    >>> LinearGaussian().noise
+    InferredNoise(shape=1.0, scale=0.1)
     """
 
-    noise: AbstractNoise = FixedNoise(0.1**0.5)
-    weight_prior_std: float = 1.0
-    intercept_prior_std: float | None = None
-    absent_ratio: float | None = None
-    init_std: float = 0.3
+    noise: AbstractNoise = InferredNoise(1.0, 0.1)
+    weight_prior_std: float = option(5.0, above=0)
+    intercept_prior_std: float | None = option(10.0, above=0, none="none")
+    absent_ratio: float | None = option(None, above=0, none="none")
+    init_std: float = option(0.3, above=0)
 
-    def init(self, key: Key[Array, ""], n_variables: int, dtype: jnp.dtype) -> LinearTheta:
+    def init(self, key: Any, n_variables: int, dtype: Any) -> LinearTheta:
+        import jax
+
         weight = self.init_std * jax.random.normal(key, (n_variables, n_variables), dtype)
-        intercept = None if self.intercept_prior_std is None else jnp.zeros(n_variables, dtype)
-        return LinearTheta(weight, intercept, self.noise.init((n_variables,), dtype))
+        zeros, start = jax.numpy.zeros(n_variables, dtype), self.noise.initial
+        return LinearTheta(
+            weight, None if self.intercept_prior_std is None else zeros, None if start is None else zeros + start
+        )
 
-    def log_prior(self, theta: LinearTheta, graph: Float[Array, "d d"]) -> Float[Array, " d"]:
+    def log_prior(self, theta: LinearTheta, graph: Values) -> Values:
         unit = self.noise.prior_unit(theta.log_noise_std)
         log_p = weights_log_prior(theta.weight[..., None], graph, self.weight_prior_std * unit, self.absent_ratio)
         log_p = log_p + self.noise.log_prior(theta.log_noise_std)
@@ -75,43 +54,34 @@ class LinearGaussian(AbstractMechanism):
             return log_p
         return log_p + log_normal(theta.intercept, 0.0, self.intercept_prior_std * unit)
 
-    def log_prob(self, theta: LinearTheta, graph: Float[Array, "d d"], x: Float[Array, " d"]) -> Float[Array, " d"]:
+    def mean(self, theta: LinearTheta, graph: Values, x: Values) -> Values:
         mean = x @ (graph * theta.weight)
-        residual = x - mean if theta.intercept is None else x - mean - theta.intercept
-        return gaussian_log_likelihood(jnp.ones((), x.dtype), residual**2, self.noise.log_std(theta.log_noise_std))
+        return mean if theta.intercept is None else mean + theta.intercept
 
-    def prepare(self, data: ContextData, dtype: jnp.dtype) -> Rows:
-        return gram_rows(data, dtype, intercept=self.intercept_prior_std is not None)
-
-    def log_likelihood(self, theta: LinearTheta, graphs: Float[Array, "d S d"], rows: Rows) -> Float[Array, "K S d"]:
-        d, s, _ = graphs.shape
-        coefficients = jnp.eye(d, dtype=graphs.dtype)[:, None, :] - graphs * theta.weight[:, None, :]
+    def labelled(self, theta: LinearTheta) -> dict[str, Labelled]:
+        parts = {"weight": Labelled(theta.weight, ("source", "target"))}
         if theta.intercept is not None:
-            offset = jnp.broadcast_to(-theta.intercept, (1, s, d))
-            coefficients = jnp.concatenate([coefficients, offset])
-        squares = context_squares(rows.x, rows.one_hot, coefficients.reshape(-1, s * d)).reshape(-1, s, d)
-        return gaussian_log_likelihood(rows.count[:, None, None], squares, self.noise.log_std(theta.log_noise_std))
-
-    def evidence(self, data: ContextData, states: States) -> AbstractEvidence:
-        from bacadi.evidence.gram import GramEvidence, regression
-
-        d, known = data.n_variables, isinstance(self.noise, FixedNoise)
-        variance = self.noise.std**2 if isinstance(self.noise, FixedNoise) else 1.0
-        shape, scale = (self.noise.shape, self.noise.scale) if isinstance(self.noise, InferredNoise) else (1.0, 1.0)
-        # Prior precisions in units of the noise: with σ known the prior variance itself is not.
-        precision = np.full((d, d + 1), variance / self.weight_prior_std**2)
-        if self.intercept_prior_std is not None:
-            precision[:, d] = variance / self.intercept_prior_std**2
-        noise = np.full(d, variance) if known else None
-        prior = regression(
-            self.intercept_prior_std is not None, precision, noise, np.full(d + 1, shape), np.full(d, scale)
-        )
-        return GramEvidence(data, states, prior)
-
-    def named(self, theta: LinearTheta) -> dict[str, Labelled]:
-        named = {"weight": Labelled(theta.weight, ("source", "target"))}
-        if theta.intercept is not None:
-            named["intercept"] = Labelled(theta.intercept, ("node",))
+            parts["intercept"] = Labelled(theta.intercept, ("node",))
         if theta.log_noise_std is not None:
-            named["noise_std"] = Labelled(jnp.exp(theta.log_noise_std), ("node",))
-        return named
+            parts["noise_std"] = Labelled(namespace(theta.weight).exp(theta.log_noise_std), ("node",))
+        return parts
+
+    def theta_of(self, values: dict[str, np.ndarray], n_variables: int) -> LinearTheta:
+        return LinearTheta(values["weight"], values.get("intercept"), log_noise_of(values))
+
+    def rescaled(self, theta: LinearTheta, graph: Int8[np.ndarray, "d d"], scaling: Scaling) -> LinearTheta:
+        """With x = a + s · u, u_j = Σ_i w_ij u_i + b_j + ε_j reads x_j = Σ_i w_ij s_j/s_i x_i + b'_j + s_j ε_j,
+        where b'_j = a_j + s_j b_j - Σ_i G_ij w_ij s_j/s_i a_i: an origin elsewhere makes an intercept."""
+        shift, scale = scaling.shift, scaling.scale
+        weight = theta.weight * (scale[None, :] / scale[:, None])
+        intercept = theta.intercept
+        if intercept is not None or shift.any():
+            own = 0.0 if intercept is None else intercept
+            intercept = shift + scale * own - np.einsum("...ij,i->...j", graph * weight, shift)
+        noise = theta.log_noise_std
+        return LinearTheta(weight, intercept, None if noise is None else noise + np.log(scale))
+
+
+def log_noise_of(values: dict[str, np.ndarray]) -> np.ndarray | None:
+    """log σ from the arrays of a draw, None where the noise is fixed."""
+    return np.log(values["noise_std"]) if "noise_std" in values else None

@@ -1,96 +1,76 @@
-"""What a mechanism is: p(x_j | parents of j, Θ) for every variable j, by itself or with Θ integrated out."""
+"""What a mechanism is: p(x_j | parents of j, Θ) for every variable j.
+
+A mechanism is a choice with its formulas, free of JAX. What can be done with it is said by what it offers:
+
+- `AbstractMechanism` has explicit parameters and a density (`init`, `log_prior`, `log_prob`): the differentiable
+  reading (`bacadi.relaxed`), simulation and held-out likelihood need nothing else;
+- a method `log_evidence(node, parents, x)` integrates the parameters out over given rows: the collapsed reading
+  (`bacadi.evidence`) needs nothing else. The mechanisms of this package have faster evidence there.
+"""
 
 import re
 from abc import abstractmethod
+from typing import Any
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key, PyTree
+from jaxtyping import Float, Int8
 
-from bacadi.data.contexts import ContextData
+from bacadi.config.choices import Choice
+from bacadi.data.contexts import Scaling
 from bacadi.data.labelled import Labelled
-from bacadi.errors import ConfigError
-from bacadi.evidence.collapsed import AbstractEvidence, States
-from bacadi.model.noise import log_normal
-from bacadi.relaxed.rows import Rows, raw_rows
+from bacadi.model.noise import AbstractNoise, Values, log_normal, namespace
+
+Theta = Any
+"""Parameters of all variables: nested tuples of arrays, of the mechanism's own making."""
 
 
-def weights_log_prior(
-    weight: Float[Array, "d d h"],
-    graph: Float[Array, "d d"],
-    std: Float[Array, "#d"] | Float[Array, ""] | float,
-    absent_ratio: float | None,
-) -> Float[Array, " d"]:
-    """log density of the weights `weight[i, j, h]` of the edges i → j, summed over i and h: N(0, std²) for an edge.
-
-    Without the edge a weight follows the pseudo-prior N(0, (absent_ratio std)²). Whatever the ratio, the joint density
-    is proper and p(G, I | D) the same; it decides how well gradients find edges (docs/developer/svgd.md). None gives
-    absent weights no density at all, as in the authors' code: then an edge pays for the density of its weights.
-    """
-    std = jnp.broadcast_to(jnp.asarray(std, weight.dtype), graph.shape)[..., None]
-    density = graph[..., None] * log_normal(weight, 0.0, std)
-    if absent_ratio is not None:
-        absent = 1 - jnp.eye(len(graph), dtype=graph.dtype) - graph
-        density = density + absent[..., None] * log_normal(weight, 0.0, absent_ratio * std)
-    return jnp.sum(density, axis=(0, 2))
+class Mechanism(Choice):
+    """How variables follow their parents."""
 
 
-class AbstractMechanism(eqx.Module):
-    """Conditional densities of all variables given their parents.
+class AbstractMechanism(Mechanism):
+    """Conditional densities of all variables given their parents, with explicit parameters Θ.
 
-    A mechanism of your own needs `init`, `log_prior` and `log_prob` only; `bacadi.testing.check_mechanism`
-    tells what is wrong with it. Each returns one number per variable: entry j may depend on column j of the
-    graph, on the parents of j and on x_j alone. The graph may be relaxed (entries between 0 and 1), so parents
-    are masked by multiplication. The other methods have working defaults; override them for speed.
+    A mechanism of your own needs `init`, `log_prior` and `log_prob`; `bacadi.testing.check_mechanism` says in words
+    what is wrong with it. Each gives one number per variable: entry j may depend on column j of the graph, on the
+    parents of j and on x_j alone. The graph may be relaxed (entries between 0 and 1), so parents are masked by
+    multiplication. The other methods have working defaults; override them where you know better.
     """
 
     @abstractmethod
-    def init(self, key: Key[Array, ""], n_variables: int, dtype: jnp.dtype) -> PyTree:
-        """Θ of a fresh particle."""
+    def init(self, key: Any, n_variables: int, dtype: Any) -> Theta:
+        """Θ of a fresh particle, from a JAX key."""
 
     @abstractmethod
-    def log_prior(self, theta: PyTree, graph: Float[Array, "d d"]) -> Float[Array, " d"]:
-        """log p(θ_j | G), one entry a variable."""
+    def log_prior(self, theta: Theta, graph: Values) -> Values:
+        """log p(θ_j | G), one entry per variable."""
 
     @abstractmethod
-    def log_prob(self, theta: PyTree, graph: Float[Array, "d d"], x: Float[Array, " d"]) -> Float[Array, " d"]:
-        """log p(x_j | parents of j, θ_j) for ONE sample, one entry a variable."""
+    def log_prob(self, theta: Theta, graph: Values, x: Values) -> Values:
+        """log p(x_j | parents of j, θ_j) for ONE sample, one entry per variable."""
 
-    def prepare(self, data: ContextData, dtype: jnp.dtype) -> Rows:
-        """The data as `log_likelihood` wants them."""
-        return raw_rows(data, dtype)
+    def log_density(
+        self, theta: Theta, graph: Int8[np.ndarray, "d d"], x: Float[np.ndarray, "n d"]
+    ) -> Float[np.ndarray, "n d"]:
+        """`log_prob` of many rows, in NumPy."""
+        import jax
 
-    def log_likelihood(self, theta: PyTree, graphs: Float[Array, "d S d"], rows: Rows) -> Float[Array, "K S d"]:
-        """Sum of `log_prob` over the rows of each context, for S graphs at once."""
-        over_rows = jax.vmap(self.log_prob, in_axes=(None, None, 0))
-        over_graphs = jax.vmap(over_rows, in_axes=(None, 1, None), out_axes=1)
-        return jnp.einsum("kn,nsj->ksj", rows.one_hot, over_graphs(theta, graphs, rows.x))
+        with jax.enable_x64(True):
+            leaves, graph_, rows = jax.tree.map(lambda leaf: jax.numpy.asarray(leaf, float), (theta, graph, x))
+            return np.asarray(jax.vmap(lambda row: self.log_prob(leaves, graph_, row))(rows))
 
-    def log_evidence(self, node: int, parents: Int[np.ndarray, " p"], x: Float[np.ndarray, "n d"]) -> float:
-        """log ∫ Π_n p(x_nj | parents, θ_j) p(θ_j) dθ_j over the rows given, for NumPy arrays in float64.
+    def draw_theta(self, rng: np.random.Generator, graph: Int8[np.ndarray, "d d"]) -> Theta:
+        """True parameters of a simulated network; without more knowledge those of a fresh particle."""
+        import jax
 
-        Optional: a mechanism that has it can be sampled by MCMC and enumerated as well.
-        """
-        raise ConfigError(
-            f"{type(self).__name__} has no closed-form evidence (a method log_evidence); use method svgd with it."
-        )
+        with jax.enable_x64(True):
+            theta = self.init(jax.random.key(int(rng.integers(2**31))), len(graph), jax.numpy.dtype("float64"))
+            return jax.tree.map(np.asarray, theta)
 
-    def evidence(self, data: ContextData, states: States) -> AbstractEvidence:
-        """The local terms of the collapsed reading; override it where they can be had faster than from rows."""
-        from bacadi.evidence.rows import RowsEvidence
-
-        if type(self).log_evidence is AbstractMechanism.log_evidence:
-            self.log_evidence(0, np.empty(0, int), data.x[:0])
-        return RowsEvidence(self.log_evidence, data, states)
-
-    def explicit(self) -> "AbstractMechanism":
-        """The mechanism whose evidence is that of the Θ a particle has, where `evidence` knows more than Θ says."""
-        return self
-
-    def named(self, theta: PyTree) -> dict[str, Labelled]:
+    def labelled(self, theta: Theta) -> dict[str, Labelled]:
         """Θ under the names it has in the output."""
+        import jax
+
         leaves, _ = jax.tree_util.tree_flatten_with_path(theta)
         names = [re.sub(r"\W+", "_", "theta" + jax.tree_util.keystr(path)).strip("_") for path, _ in leaves]
         return {
@@ -98,29 +78,69 @@ class AbstractMechanism(eqx.Module):
             for name, (_, leaf) in zip(names, leaves, strict=True)
         }
 
+    def theta_of(self, values: dict[str, np.ndarray], n_variables: int) -> Theta:
+        """The inverse of `labelled` for one draw: Θ from arrays by name."""
+        import jax
 
-class AbstractMarginalMechanism(eqx.Module):
-    """A mechanism whose parameters are integrated out, so that rows no longer factorise (Appendix C)."""
+        shapes = jax.eval_shape(lambda key: self.init(key, n_variables, jax.numpy.dtype("float32")), jax.random.key(0))
+        names = list(self.labelled(shapes))
+        return jax.tree.unflatten(jax.tree.structure(shapes), [values[name] for name in names])
+
+    def rescaled(self, theta: Theta, graph: Int8[np.ndarray, "d d"], scaling: Scaling) -> Theta | None:
+        """Θ for the variables in original units, x = shift + scale · (x in the units of Θ); None where that is unknown.
+
+        Where it is unknown the posterior keeps Θ as it is beside the scaling (`unit_shift`, `unit_scale`).
+        """
+        return None
+
+
+class GaussianMechanism(AbstractMechanism):
+    """x_j ~ N(mean_j(x_parents), σ_j²): one forward pass serves density, simulation and metrics."""
+
+    noise: AbstractNoise
 
     @abstractmethod
-    def prepare(self, data: ContextData, dtype: jnp.dtype) -> PyTree: ...
+    def mean(self, theta: Theta, graph: Values, x: Values) -> Values:
+        """E[x_j | parents of j] of rows x[..., d], for NumPy and JAX arrays."""
 
-    @abstractmethod
-    def log_evidence(
-        self, graphs: Float[Array, "d S d"], keep: Float[Array, "K S d"], statistics: PyTree
-    ) -> Float[Array, "S d"]:
-        """log p(column j | its parents) over the rows where j is no target: context k counts `keep[k, s, j]` times."""
+    def log_noise_std(self, theta: Theta) -> Values:
+        """log σ_j, or one number for all."""
+        return self.noise.log_std(theta.log_noise_std)
 
-    def evidence(self, data: ContextData, states: States) -> AbstractEvidence:
-        """The local terms of the collapsed reading."""
-        raise ConfigError(f"{type(self).__name__} does not give its evidence node by node; use method svgd with it.")
+    def log_prob(self, theta: Theta, graph: Values, x: Values) -> Values:
+        xp = namespace(x)
+        std = xp.exp(xp.asarray(self.log_noise_std(theta), dtype=x.dtype))
+        return log_normal(x, self.mean(theta, graph, x), std)
+
+    def log_density(
+        self, theta: Theta, graph: Int8[np.ndarray, "d d"], x: Float[np.ndarray, "n d"]
+    ) -> Float[np.ndarray, "n d"]:
+        return self.log_prob(theta, graph, x)
+
+    def sample(
+        self,
+        rng: np.random.Generator,
+        theta: Theta,
+        graph: Int8[np.ndarray, "d d"],
+        x: Float[np.ndarray, "n d"],
+        node: int,
+    ) -> Float[np.ndarray, " n"]:
+        """Draw x_node for each row of x, whose columns of parents are filled in."""
+        std = np.broadcast_to(np.exp(self.log_noise_std(theta)), len(graph))[node]
+        return self.mean(theta, graph, x)[:, node] + std * rng.normal(size=len(x))
 
 
-AnyMechanism = AbstractMechanism | AbstractMarginalMechanism
+def weights_log_prior(weight: Values, graph: Values, std: Values, absent_ratio: float | None) -> Values:
+    """log density of the weights `weight[i, j, h]` of the edges i → j, summed over i and h: N(0, std²) for an edge.
 
-
-def graph_prior_of_theta(
-    mechanism: AbstractMechanism, theta: PyTree, graphs: Float[Array, "d S d"]
-) -> Float[Array, "S d"]:
-    """log p(θ_j | G) for S graphs."""
-    return jax.vmap(mechanism.log_prior, in_axes=(None, 1))(theta, graphs)
+    Without the edge a weight follows the pseudo-prior N(0, (absent_ratio std)²). Whatever the ratio, the joint density
+    is proper and p(G, I | D) the same; it decides how well gradients find edges (docs/developer/svgd.md). None gives
+    absent weights no density at all, as in the authors' code: then an edge pays for the density of its weights.
+    """
+    xp = namespace(weight)
+    std = xp.broadcast_to(xp.asarray(std, dtype=weight.dtype), graph.shape)[..., None]
+    density = graph[..., None] * log_normal(weight, 0.0, std)
+    if absent_ratio is not None:
+        absent = 1 - xp.eye(len(graph), dtype=graph.dtype) - graph
+        density = density + absent[..., None] * log_normal(weight, 0.0, absent_ratio * std)
+    return xp.sum(density, axis=(0, 2))

@@ -1,59 +1,78 @@
 """Nonlinear Gaussian mechanisms: a feed-forward network of the parents for every variable (Appendix D.1)."""
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+import numpy as np
+from jaxtyping import Int8
+from scipy.special import expit
 
-from bacadi.data.contexts import ContextData
+from bacadi.config.choices import option
+from bacadi.data.contexts import Scaling
 from bacadi.data.labelled import Labelled
-from bacadi.errors import ConfigError
-from bacadi.evidence.collapsed import AbstractEvidence, States
-from bacadi.model.mechanism import AbstractMechanism, weights_log_prior
-from bacadi.model.noise import AbstractNoise, FixedNoise, InferredNoise, gaussian_log_likelihood, log_normal
-from bacadi.relaxed.rows import Rows
+from bacadi.model.linear import log_noise_of
+from bacadi.model.mechanism import GaussianMechanism, weights_log_prior
+from bacadi.model.noise import AbstractNoise, InferredNoise, Values, log_normal, namespace
 
-# In the own unit of each column, whose meaning differs from data to data (noise or signal), how far a function takes to
-# bend is chosen for the data; in the units of the prior it is 1.
-OWN_UNIT_SCALES = (0.1, 0.3, 1.0)
+STANDARDIZED_SCALES = (0.1, 0.3, 1.0)
+"""Length scales are unknown when columns are standardised, so three input scales are offered and chosen by evidence."""
+
+SIGMOID = "sigmoid"
+_NUMPY: dict[str, Callable[[Values], Values]] = {
+    SIGMOID: expit,
+    "tanh": np.tanh,
+    "relu": lambda x: np.maximum(x, 0.0),
+    "gelu": lambda x: 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))),  # the form of JAX
+    "softplus": lambda x: np.logaddexp(x, 0.0),
+    "leaky_relu": lambda x: np.where(x > 0, x, 0.01 * x),
+}
+
+
+def activation(name: str, xp: Any) -> Callable[[Values], Values]:
+    """The activation of this name for NumPy arrays or JAX's own, which compiles to one instruction."""
+    if xp is np:
+        return _NUMPY[name]
+    from jax import nn
+
+    return getattr(nn, name)
 
 
 class Layer(NamedTuple):
     """One layer of the d networks: `weight[i, j, h]` leads from input i to unit h of the network of variable j."""
 
-    weight: Float[Array, "i d h"]
-    bias: Float[Array, "d h"]
+    weight: Values
+    bias: Values
 
 
 class NeuralTheta(NamedTuple):
+    """Layers from the inputs to the output, and log σ where it is inferred."""
+
     layers: tuple[Layer, ...]
-    log_noise_std: Float[Array, " d"] | None
+    log_noise_std: Values | None = None
 
 
-class NeuralGaussian(AbstractMechanism):
+class NeuralGaussian(GaussianMechanism):
     """x_j ~ N(FFN_j(G_:j ∘ x), σ_j²), all weights and biases N(0, prior_std²).
 
     `hidden` are the widths of the hidden layers; the paper has one of 5 sigmoid units. `absent_ratio` is the
-    pseudo-prior of first-layer weights without an edge (`weights_log_prior`). Integrated out, a variable without
-    parents has mean 0, as in the paper's recipe, or with `intercept` one of its own, as the biases of Θ give it;
-    and beside an inferred noise `input_scales` are the factors of the inputs to choose from, None where the columns are
-    in the units of the prior.
+    pseudo-prior of first-layer weights without an edge (`weights_log_prior`), for SVGD alone. The rest is for the
+    collapsed reading: with `intercept` a variable without parents has a mean of its own, as the biases of Θ give it,
+    without it mean 0 as in the paper's recipe; beside an inferred noise `input_scales` are the factors of the inputs to
+    choose from, None where the columns are in the units of the prior.
     """
 
-    hidden: tuple[int, ...] = (5,)
-    activation: Callable[[Array], Array] = eqx.field(static=True, default=jax.nn.sigmoid)
-    noise: AbstractNoise = FixedNoise(0.1**0.5)
-    prior_std: float = 1.0
-    absent_ratio: float | None = 0.7
-    intercept: bool = False
-    input_scales: tuple[float, ...] | None = OWN_UNIT_SCALES
+    hidden: tuple[int, ...] = option((5,), least=1)
+    activation: str = option(SIGMOID, among=tuple(_NUMPY))
+    noise: AbstractNoise = InferredNoise(1.0, 0.5)
+    prior_std: float = option(1.0, above=0)
+    absent_ratio: float | None = option(0.7, above=0, none="none")
+    intercept: bool = True
+    input_scales: tuple[float, ...] | None = option(STANDARDIZED_SCALES, above=0, none="none")
 
-    def init(self, key: Key[Array, ""], n_variables: int, dtype: jnp.dtype) -> NeuralTheta:
+    def init(self, key: Any, n_variables: int, dtype: Any) -> NeuralTheta:
         """Glorot normal weights, zero biases."""
+        import jax
+
         widths = (n_variables, *self.hidden, 1)
         layers = []
         for key_layer, fan_in, fan_out in zip(
@@ -61,69 +80,48 @@ class NeuralGaussian(AbstractMechanism):
         ):
             std = (2 / (fan_in + fan_out)) ** 0.5
             weight = std * jax.random.normal(key_layer, (fan_in, n_variables, fan_out), dtype)
-            layers.append(Layer(weight, jnp.zeros((n_variables, fan_out), dtype)))
-        return NeuralTheta(tuple(layers), self.noise.init((n_variables,), dtype))
+            layers.append(Layer(weight, jax.numpy.zeros((n_variables, fan_out), dtype)))
+        start = self.noise.initial
+        return NeuralTheta(tuple(layers), None if start is None else jax.numpy.full(n_variables, start, dtype))
 
-    def evidence(self, data: ContextData, states: States) -> AbstractEvidence:
-        """Networks integrated out as the Gaussian process of their own covariance, for one hidden layer of sigmoids."""
-        from bacadi.evidence.gp.evidence import FixedVariance, InverseGamma, KernelEvidence
-        from bacadi.model.kernels import NetworkKernel
-
-        if len(self.hidden) != 1 or self.activation is not jax.nn.sigmoid:
-            raise ConfigError(
-                "Only networks of one hidden layer of sigmoid units have a closed-form covariance; "
-                "use those, a GaussianProcess, or method svgd."
-            )
-        kernel = NetworkKernel(self.hidden[0], self.prior_std, constant=1.0 if self.intercept else 0.0)
-        if isinstance(self.noise, FixedNoise):
-            return KernelEvidence.from_data(data, states, kernel, FixedVariance(self.noise.std**2))
-        assert isinstance(self.noise, InferredNoise), "no other noise has a closed form"
-        shape, scale = self.noise.shape, self.noise.scale
-        if self.input_scales is None:  # at the mean precision of the noise prior, functions have the variance of theirs
-            return KernelEvidence.from_data(data, states, kernel, InverseGamma(shape, scale, (scale / shape,)))
-        kernels = [replace(kernel, input_scale=factor) for factor in self.input_scales]
-        return KernelEvidence.from_data(data, states, kernels, InverseGamma(shape, scale))
-
-    def log_prior(self, theta: NeuralTheta, graph: Float[Array, "d d"]) -> Float[Array, " d"]:
-        first, *rest = theta.layers
+    def log_prior(self, theta: NeuralTheta, graph: Values) -> Values:
+        xp, (first, *rest) = namespace(graph), theta.layers
         log_p = weights_log_prior(first.weight, graph, self.prior_std, self.absent_ratio)
-        log_p = log_p + sum(jnp.sum(log_normal(layer.weight, 0.0, self.prior_std), axis=(0, 2)) for layer in rest)
-        log_p = log_p + sum(jnp.sum(log_normal(layer.bias, 0.0, self.prior_std), axis=1) for layer in theta.layers)
+        log_p = log_p + sum(xp.sum(log_normal(layer.weight, 0.0, self.prior_std), axis=(0, 2)) for layer in rest)
+        log_p = log_p + sum(xp.sum(log_normal(layer.bias, 0.0, self.prior_std), axis=1) for layer in theta.layers)
         return log_p + self.noise.log_prior(theta.log_noise_std)
 
-    def log_prob(self, theta: NeuralTheta, graph: Float[Array, "d d"], x: Float[Array, " d"]) -> Float[Array, " d"]:
-        first, *rest = theta.layers
-        value = jnp.einsum("i,ij,ijh->jh", x, graph, first.weight) + first.bias
+    def mean(self, theta: NeuralTheta, graph: Values, x: Values) -> Values:
+        xp, (first, *rest) = namespace(x), theta.layers
+        bend = activation(self.activation, xp)
+        value = xp.einsum("...i,ijh->...jh", x, graph[..., None] * first.weight) + first.bias
         for layer in rest:
-            value = jnp.einsum("ji,ijh->jh", self.activation(value), layer.weight) + layer.bias
-        log_std = self.noise.log_std(theta.log_noise_std)
-        return gaussian_log_likelihood(jnp.ones((), x.dtype), (x - value[:, 0]) ** 2, log_std)
+            value = xp.einsum("...ji,ijh->...jh", bend(value), layer.weight) + layer.bias
+        return value[..., 0]
 
-    def log_likelihood(self, theta: NeuralTheta, graphs: Float[Array, "d S d"], rows: Rows) -> Float[Array, "K S d"]:
-        """One matrix product feeds the first layer of every row, sample, network and unit at once."""
-        n, (d, s, _) = len(rows.x), graphs.shape
-        first, *rest = theta.layers
-        weight = graphs[..., None] * first.weight[:, None]
-        value = (rows.x @ weight.reshape(d, -1)).reshape(n, s, d, -1) + first.bias
-        for layer in rest[:-1]:
-            value = jnp.einsum("nsji,ijh->nsjh", self.activation(value), layer.weight) + layer.bias
-        if rest:
-            value = jnp.sum(self.activation(value) * rest[-1].weight[:, :, 0].T, axis=-1) + rest[-1].bias[:, 0]
-        else:
-            value = value[..., 0]
-        squares = jax.lax.optimization_barrier((rows.x[:, None, :] - value) ** 2).reshape(n, s * d)
-        squares = (rows.one_hot @ squares).reshape(-1, s, d)
-        return gaussian_log_likelihood(rows.count[:, None, None], squares, self.noise.log_std(theta.log_noise_std))
-
-    def explicit(self) -> "NeuralGaussian":
-        return replace(self, intercept=True)
-
-    def named(self, theta: NeuralTheta) -> dict[str, Labelled]:
-        named = {}
+    def labelled(self, theta: NeuralTheta) -> dict[str, Labelled]:
+        parts = {}
         for number, layer in enumerate(theta.layers):
             inputs = "source" if number == 0 else f"unit_{number}"
-            named[f"layer_{number + 1}_weight"] = Labelled(layer.weight, (inputs, "target", f"unit_{number + 1}"))
-            named[f"layer_{number + 1}_bias"] = Labelled(layer.bias, ("target", f"unit_{number + 1}"))
+            parts[f"layer_{number + 1}_weight"] = Labelled(layer.weight, (inputs, "target", f"unit_{number + 1}"))
+            parts[f"layer_{number + 1}_bias"] = Labelled(layer.bias, ("target", f"unit_{number + 1}"))
         if theta.log_noise_std is not None:
-            named["noise_std"] = Labelled(jnp.exp(theta.log_noise_std), ("node",))
-        return named
+            exp = namespace(theta.log_noise_std).exp
+            parts["noise_std"] = Labelled(exp(theta.log_noise_std), ("node",))
+        return parts
+
+    def theta_of(self, values: dict[str, np.ndarray], n_variables: int) -> NeuralTheta:
+        numbers = range(1, sum(name.endswith("_bias") and name.startswith("layer_") for name in values) + 1)
+        layers = tuple(Layer(values[f"layer_{n}_weight"], values[f"layer_{n}_bias"]) for n in numbers)
+        return NeuralTheta(layers, log_noise_of(values))
+
+    def rescaled(self, theta: NeuralTheta, graph: Int8[np.ndarray, "d d"], scaling: Scaling) -> NeuralTheta:
+        """With x = a + s · u the first layer reads (x_i - a_i) / s_i and the output is a_j + s_j f_j."""
+        shift, scale = scaling.shift, scaling.scale
+        layers = list(theta.layers)
+        weight = layers[0].weight / scale[:, None, None]
+        layers[0] = Layer(weight, layers[0].bias - np.einsum("ij,ijh,i->jh", graph, weight, shift))
+        last = layers[-1]
+        layers[-1] = Layer(last.weight * scale[:, None], last.bias * scale[:, None] + shift[:, None])
+        noise = theta.log_noise_std
+        return NeuralTheta(tuple(layers), None if noise is None else noise + np.log(scale))

@@ -1,48 +1,95 @@
-"""Standard deviation of Gaussian noise: fixed as in the paper, or inferred."""
+"""Gaussian noise: the density, and what is known of its standard deviation (fixed as in the paper, or inferred).
 
+Everything here is written once for NumPy and JAX arrays: `namespace(x)` is the array library of x.
+"""
+
+import math
 from abc import abstractmethod
+from typing import Any, NamedTuple
 
-import equinox as eqx
-import jax.numpy as jnp
-from jax.scipy.special import gammaln
-from jaxtyping import Array, Float
+import numpy as np
 
-LOG_2PI = 1.8378770664093453
+from bacadi.config.choices import Choice, option
+
+LOG_2PI = math.log(2 * math.pi)
+Values = Any
+"""An array of NumPy or JAX, or None where there is none."""
 
 
-class AbstractNoise(eqx.Module):
-    """What is known of a noise standard deviation; the parameter is log σ, or None where there is none."""
+def namespace(x: Values) -> Any:
+    """The array library of x: `numpy` or `jax.numpy`; plain numbers count as NumPy's."""
+    return x.__array_namespace__() if hasattr(x, "__array_namespace__") else np
+
+
+def log_normal(x: Values, mean: Values, std: Values) -> Values:
+    """log N(x | mean, std²), entry by entry.
+
+    >>> float(log_normal(np.zeros(()), 0.0, 1.0).round(3))
+    -0.919
+    """
+    xp = namespace(x)
+    return -0.5 * ((x - mean) / std) ** 2 - xp.log(xp.asarray(std, dtype=x.dtype)) - 0.5 * LOG_2PI
+
+
+def gaussian_log_likelihood(count: Values, squares: Values, log_std: Values) -> Values:
+    """Σ_n log N(r_n | 0, σ²) from the number of residuals and the sum of their squares."""
+    xp = namespace(squares)
+    return -count * (log_std + 0.5 * LOG_2PI) - 0.5 * squares * xp.exp(-2 * log_std)
+
+
+class Conjugate(NamedTuple):
+    """The conjugate prior of a noise variance: known (`variance`), or σ² ~ InverseGamma(shape, scale)."""
+
+    variance: float | None
+    shape: float = 1.0
+    scale: float = 1.0
+
+
+class AbstractNoise(Choice):
+    """What is known of a noise standard deviation; its parameter is log σ, or None where σ is known."""
+
+    @property
+    @abstractmethod
+    def initial(self) -> float | None:
+        """Where log σ starts, None where it is not a parameter."""
 
     @abstractmethod
-    def init(self, shape: tuple[int, ...], dtype: jnp.dtype) -> Float[Array, "..."] | None: ...
+    def log_std(self, parameter: Values) -> Values:
+        """log σ."""
 
     @abstractmethod
-    def log_std(self, parameter: Float[Array, "..."] | None) -> Float[Array, "..."]: ...
+    def log_prior(self, parameter: Values) -> Values:
+        """log p(log σ)."""
 
     @abstractmethod
-    def log_prior(self, parameter: Float[Array, "..."] | None) -> Float[Array, "..."]: ...
-
-    @abstractmethod
-    def prior_unit(self, parameter: Float[Array, "..."] | None) -> Float[Array, "..."]:
+    def prior_unit(self, parameter: Values) -> Values:
         """The unit of prior standard deviations of coefficients and means beside this noise: 1 or σ."""
+
+    @abstractmethod
+    def conjugate(self) -> Conjugate:
+        """The same knowledge in the form in which σ can be integrated out."""
 
 
 class FixedNoise(AbstractNoise):
     """σ is known: the paper has σ² = .1 for mechanisms and σ_I² = .5 for interventions."""
 
-    std: float
+    std: float = option(above=0)
 
-    def init(self, shape: tuple[int, ...], dtype: jnp.dtype) -> None:
+    @property
+    def initial(self) -> None:
         return None
 
-    def log_std(self, parameter: Float[Array, "..."] | None) -> Float[Array, ""]:
-        return jnp.log(self.std)
+    def log_std(self, parameter: Values) -> float:
+        return math.log(self.std)
 
-    def log_prior(self, parameter: Float[Array, "..."] | None) -> Float[Array, ""]:
-        return jnp.zeros(())
+    def log_prior(self, parameter: Values) -> float:
+        return 0.0
 
-    def prior_unit(self, parameter: Float[Array, "..."] | None) -> Float[Array, ""]:
-        return jnp.ones(())
+    def prior_unit(self, parameter: Values) -> float:
+        return 1.0
+
+    def conjugate(self) -> Conjugate:
+        return Conjugate(self.std**2)
 
 
 class InferredNoise(AbstractNoise):
@@ -52,35 +99,22 @@ class InferredNoise(AbstractNoise):
     and σ can be integrated out.
     """
 
-    shape: float = 2.0
-    scale: float = 0.2
+    shape: float = option(2.0, above=0)
+    scale: float = option(0.2, above=0)
 
-    def init(self, shape: tuple[int, ...], dtype: jnp.dtype) -> Float[Array, "..."]:
-        return jnp.full(shape, 0.5 * jnp.log(self.scale / (self.shape + 1)), dtype)
+    @property
+    def initial(self) -> float:
+        return 0.5 * math.log(self.scale / (self.shape + 1))
 
-    def log_std(self, parameter: Float[Array, "..."] | None) -> Float[Array, "..."]:
-        assert parameter is not None
+    def log_std(self, parameter: Values) -> Values:
         return parameter
 
-    def log_prior(self, parameter: Float[Array, "..."] | None) -> Float[Array, "..."]:
-        assert parameter is not None
-        normaliser = self.shape * jnp.log(self.scale) - gammaln(self.shape) + jnp.log(2.0)
-        return normaliser - 2 * self.shape * parameter - self.scale * jnp.exp(-2 * parameter)
+    def log_prior(self, parameter: Values) -> Values:
+        normaliser = self.shape * math.log(self.scale) - math.lgamma(self.shape) + math.log(2.0)
+        return normaliser - 2 * self.shape * parameter - self.scale * namespace(parameter).exp(-2 * parameter)
 
-    def prior_unit(self, parameter: Float[Array, "..."] | None) -> Float[Array, "..."]:
-        assert parameter is not None
-        return jnp.exp(parameter)
+    def prior_unit(self, parameter: Values) -> Values:
+        return namespace(parameter).exp(parameter)
 
-
-def gaussian_log_likelihood(
-    count: Float[Array, "..."], squares: Float[Array, "..."], log_std: Float[Array, "..."]
-) -> Float[Array, "..."]:
-    """Σ log N(residual; 0, σ²) from the number of rows and the sum of squared residuals."""
-    return -0.5 * count * (LOG_2PI + 2 * log_std) - 0.5 * squares * jnp.exp(-2 * log_std)
-
-
-def log_normal(
-    value: Float[Array, "..."], mean: Float[Array, "..."] | float, std: Float[Array, "..."] | float
-) -> Float[Array, "..."]:
-    """log N(value; mean, std²), entry by entry."""
-    return -0.5 * (LOG_2PI + ((value - mean) / std) ** 2) - jnp.log(std)
+    def conjugate(self) -> Conjugate:
+        return Conjugate(None, self.shape, self.scale)

@@ -1,46 +1,47 @@
-"""Priors of graph, targets and latents (paper, Eqs. 7 to 9 and Appendix D.1)."""
+"""Priors of graph, targets and latents (paper, Eq. (8) p_β(Z), Eq. (9) p(I | Γ), Eq. (10) p(Γ) and Appendix D.1).
+
+Densities are written once for NumPy and JAX arrays. A graph prior offers `log_prob` (smooth in a relaxed graph, for
+SVGD), `edge_log_odds` with `out_degree_log` (for MCMC and enumeration), or both.
+"""
 
 import math
-from abc import abstractmethod
-from typing import NoReturn
+from typing import Protocol, runtime_checkable
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
-from bacadi.errors import ConfigError
+from bacadi.config.choices import Choice, option
 from bacadi.graph.enumerate import calibrated_log_odds, log_subsets
+from bacadi.model.noise import Values, namespace
 
 
-class AbstractGraphPrior(eqx.Module):
-    """log p(G) up to a constant, smooth in a relaxed graph (`graph[i, j]` is i → j).
+class AbstractGraphPrior(Choice):
+    """log p(G) up to a constant; `graph[i, j]` is i → j."""
 
-    The collapsed reading needs log p(G) = |G| edge_log_odds + Σ_i out_degree_log[out-degree of i] + const, and with
-    `over_orders` the log of the number of causal orders of G; a prior that is not of this form serves SVGD alone.
+
+@runtime_checkable
+class SmoothPrior(Protocol):
+    """A graph prior that SVGD can use."""
+
+    def log_prob(self, graph: Values) -> Values:
+        """log p(G) up to a constant, smooth in a relaxed graph."""
+
+
+@runtime_checkable
+class CountingPrior(Protocol):
+    """A graph prior that MCMC and enumeration can use, by what each edge and each degree adds.
+
+    log p(G) = |G| edge_log_odds + Σ_i out_degree_log[out-degree of i] + const, and with `over_orders` this is
+    log p(G, π) of each causal order π of G, so that a graph is the likelier the more orders it has.
     """
 
-    @property
-    def over_orders(self) -> bool:
-        return False
-
-    @abstractmethod
-    def log_prob(self, graph: Float[Array, "d d"]) -> Float[Array, ""]: ...
+    over_orders: bool
 
     def edge_log_odds(self, d: int) -> float:
         """What one edge adds to log p(G) among d variables."""
-        self._refuse_collapse()
 
     def out_degree_log(self, d: int) -> Float[np.ndarray, " {d}"]:
         """What a variable with 0, 1, …, d - 1 children adds to log p(G)."""
-        self._refuse_collapse()
-
-    def _refuse_collapse(self) -> NoReturn:
-        raise ConfigError(
-            f"The graph prior {type(self).__name__} does not say what an edge and an out-degree add to log p(G); "
-            "give it edge_log_odds and out_degree_log, or use SVGD."
-        )
 
 
 class ErdosRenyi(AbstractGraphPrior):
@@ -51,13 +52,14 @@ class ErdosRenyi(AbstractGraphPrior):
     q never exceeds ½: with so few variables that more edges are expected, an edge is as likely as none.
     """
 
-    edges_per_node: float = 2.0
+    over_orders = False
 
-    def log_prob(self, graph: Float[Array, "d d"]) -> Float[Array, ""]:
+    edges_per_node: float = option(2.0, above=0)
+
+    def log_prob(self, graph: Values) -> Values:
         d = graph.shape[0]
-        pairs, q = d * (d - 1) / 2, self.edge_prob(d)
-        edges = jnp.sum(graph)
-        return edges * jnp.log(q) + (pairs - edges) * jnp.log1p(-q)
+        pairs, q, edges = d * (d - 1) / 2, self.edge_prob(d), namespace(graph).sum(graph)
+        return edges * math.log(q) + (pairs - edges) * math.log1p(-q)
 
     def edge_prob(self, d: int) -> float:
         """q, the probability of an edge between two of d variables."""
@@ -78,10 +80,13 @@ class ScaleFree(AbstractGraphPrior):
     variables it expects 76 edges and hardly a hub. `PreferentialAttachment` has the degrees it means.
     """
 
-    exponent: float = 3.0
+    over_orders = False
 
-    def log_prob(self, graph: Float[Array, "d d"]) -> Float[Array, ""]:
-        return -self.exponent * jnp.sum(jnp.log1p(jnp.sum(graph, axis=1)))
+    exponent: float = option(3.0, least=0)
+
+    def log_prob(self, graph: Values) -> Values:
+        xp = namespace(graph)
+        return -self.exponent * xp.sum(xp.log1p(xp.sum(graph, axis=1)))
 
     def edge_log_odds(self, d: int) -> float:
         return 0.0
@@ -93,8 +98,10 @@ class ScaleFree(AbstractGraphPrior):
 class UniformGraph(AbstractGraphPrior):
     """Every graph is as likely as any other."""
 
-    def log_prob(self, graph: Float[Array, "d d"]) -> Float[Array, ""]:
-        return jnp.zeros((), graph.dtype)
+    over_orders = False
+
+    def log_prob(self, graph: Values) -> Values:
+        return namespace(graph).zeros((), dtype=graph.dtype)
 
     def edge_log_odds(self, d: int) -> float:
         return 0.0
@@ -111,17 +118,13 @@ class AbstractOrderPrior(AbstractGraphPrior):
     nothing of orders, only seem to do. For MCMC and enumeration: orders have no smooth form.
     """
 
-    edges_per_node: float = 2.0
+    over_orders = True
 
-    @property
-    def over_orders(self) -> bool:
-        return True
+    edges_per_node: float = option(2.0, above=0)
 
-    def log_prob(self, graph: Float[Array, "d d"]) -> NoReturn:
-        raise ConfigError(
-            f"The number of causal orders is not smooth in a graph, so {type(self).__name__} is not for SVGD; "
-            "use ErdosRenyi or ScaleFree with it."
-        )
+    def out_degree_log(self, d: int) -> Float[np.ndarray, " {d}"]:
+        """The logarithm of law(k), k = 0 … d - 1; law(k) = 1 unless a prior says otherwise."""
+        return np.zeros(d)
 
     def edge_log_odds(self, d: int) -> float:
         return calibrated_log_odds(self.out_degree_log(d), self.edges_per_node * d)
@@ -129,9 +132,6 @@ class AbstractOrderPrior(AbstractGraphPrior):
 
 class OrderedErdosRenyi(AbstractOrderPrior):
     """Independent edges along a random causal order: law(k) = 1."""
-
-    def out_degree_log(self, d: int) -> Float[np.ndarray, " {d}"]:
-        return np.zeros(d)
 
 
 class PreferentialAttachment(AbstractOrderPrior):
@@ -146,43 +146,44 @@ class PreferentialAttachment(AbstractOrderPrior):
         return np.log(2 * m * (m + 1) / ((k + m) * (k + m + 1) * (k + m + 2))) - log_subsets(d - 1)
 
 
-class LatentPrior(eqx.Module):
-    """The Gaussian factor of p(Z), Eq. (7): entries of variance η_Z² = 1/d unless `z_std` says otherwise."""
+class LatentPrior(Choice):
+    """The Gaussian factor of Eq. (8), p_β(Z): entries of variance η_Z² = 1/d unless `z_std` says otherwise."""
 
-    z_std: float | None = None
+    z_std: float | None = option(None, above=0)
 
     def std(self, d: int) -> float:
         return d**-0.5 if self.z_std is None else self.z_std
 
-    def log_prob(self, z: Float[Array, "2 d r"]) -> Float[Array, ""]:
-        return -0.5 * jnp.sum(z**2) / self.std(z.shape[1]) ** 2
+    def log_prob(self, z: Values) -> Values:
+        return -0.5 * namespace(z).sum(z**2) / self.std(z.shape[1]) ** 2
 
 
-class TargetPrior(eqx.Module):
-    """p(Γ), Eq. (9): sparse masks, sharp masks and a Gaussian for stability, all products over (k, i).
+class TargetPrior(Choice):
+    """Eq. (10), p(Γ): sparse masks, sharp masks and a Gaussian for stability, all products over (k, i).
 
     log p(γ_ki) = -λ σ_α(γ_ki) + log Beta(σ_α(γ_ki); ζ₁, ζ₂) + log N(γ_ki; 0, gamma_std²) + const,
-    with ζ = (1/d, (d-1)/d) by default: one target a context in expectation. `change_of_variables` adds the
+    with ζ = (1/d, (d-1)/d) by default: one target per context in expectation. `change_of_variables` adds the
     Jacobian of σ_α that a density of γ would need and the paper leaves out. `discrete_log_odds` are the log odds of
     a target where targets are discrete and Γ is not there; None derives them from ζ and λ.
     """
 
-    sparsity: float = 1.0
-    sharpness: tuple[float, float] | None = None
-    gamma_std: float = 0.1**0.5
+    sparsity: float = option(1.0, least=0)
+    sharpness: tuple[float, ...] | None = option(None, above=0)
+    gamma_std: float = option(0.1**0.5, above=0)
     change_of_variables: bool = False
     discrete_log_odds: float | None = None
 
     def zeta(self, d: int) -> tuple[float, float]:
-        return (1 / d, (d - 1) / d) if self.sharpness is None else self.sharpness
+        """(ζ₁, ζ₂) among d variables."""
+        return (1 / d, (d - 1) / d) if self.sharpness is None else (self.sharpness[0], self.sharpness[1])
 
-    def log_prob(self, gamma: Float[Array, "M d"], alpha: Float[Array, ""] | float) -> Float[Array, ""]:
-        zeta_1, zeta_2 = self.zeta(gamma.shape[1])
-        log_p, log_not_p = jax.nn.log_sigmoid(alpha * gamma), jax.nn.log_sigmoid(-alpha * gamma)
+    def log_prob(self, gamma: Values, alpha: Values) -> Values:
+        """log p(Γ) + const of all contexts together."""
+        xp, (zeta_1, zeta_2) = namespace(gamma), self.zeta(gamma.shape[1])
+        log_p, log_not_p = -xp.logaddexp(-alpha * gamma, 0.0), -xp.logaddexp(alpha * gamma, 0.0)
         power = 0.0 if self.change_of_variables else 1.0
         sharp = (zeta_1 - power) * log_p + (zeta_2 - power) * log_not_p
-        sparse = -self.sparsity * jax.nn.sigmoid(alpha * gamma)
-        return jnp.sum(sharp + sparse - 0.5 * (gamma / self.gamma_std) ** 2)
+        return xp.sum(sharp - self.sparsity * xp.exp(log_p) - 0.5 * (gamma / self.gamma_std) ** 2)
 
     def log_odds(self, d: int) -> float:
         """log p(target) - log p(no target) among d variables: log ζ₁/ζ₂ - λ unless `discrete_log_odds` says otherwise.
@@ -196,11 +197,12 @@ class TargetPrior(eqx.Module):
         # A variable that is alone would be a target for certain (ζ₂ = 0): data could never say otherwise.
         return math.log(zeta_1 / (zeta_2 or zeta_1)) - self.sparsity
 
-    def log_prob_targets(self, targets: Float[Array, "M d"]) -> Float[Array, ""]:
+    def log_prob_targets(self, targets: Values) -> Values:
         """log p(I) of discrete targets: Bernoulli(ζ₁ / (ζ₁ + ζ₂)), the mean of the Beta factor, times exp(-λ |I|)."""
+        n, size = namespace(targets).sum(targets), math.prod(targets.shape)
         if self.discrete_log_odds is not None:
-            log_on, log_off = jax.nn.log_sigmoid(self.discrete_log_odds), jax.nn.log_sigmoid(-self.discrete_log_odds)
-            return jnp.sum(targets * log_on + (1 - targets) * log_off)
+            log_on, log_off = (-np.logaddexp(0.0, -odds) for odds in (self.discrete_log_odds, -self.discrete_log_odds))
+            return n * float(log_on) + (size - n) * float(log_off)
         zeta_1, zeta_2 = self.zeta(targets.shape[1])
         mean = zeta_1 / (zeta_1 + zeta_2)
-        return jnp.sum(targets * (jnp.log(mean) - self.sparsity) + (1 - targets) * jnp.log1p(-mean))
+        return n * (math.log(mean) - self.sparsity) + ((size - n) * math.log1p(-mean) if mean < 1 else 0.0)

@@ -1,15 +1,16 @@
-"""The continuous latent variables Z and Γ and the discrete structures they stand for (paper, Sec. 4).
+"""The continuous latent variables Z and Γ, the discrete structures they encode (paper, Sec. 4), and acyclicity.
 
-h(G) = tr[(I + G/d)^d] - d, zero exactly on acyclic graphs (Yu et al. 2019), and its expectation in Eq. (7).
+h(G) = tr[(I + G/d)^d] - d is zero exactly on acyclic graphs (Yu et al. 2019); its expectation enters Eq. (8), p_β(Z).
 """
 
 from abc import abstractmethod
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key, PyTree
+
+from bacadi.config.choices import Choice, option
 
 
 class Particle(NamedTuple):
@@ -35,7 +36,7 @@ def off_diagonal(d: int) -> Bool[Array, "d d"]:
 
 
 def edge_probs(z: Float[Array, "2 d r"], alpha: Float[Array, ""] | float) -> Float[Array, "d d"]:
-    """G_α(Z)_ij = σ(α u_i · v_j), 0 on the diagonal (Eq. 6)."""
+    """G_α(Z)_ij = σ(α u_i · v_j), 0 on the diagonal: Eq. (7), p_α(G | Z)."""
     return jnp.where(off_diagonal(z.shape[1]), jax.nn.sigmoid(alpha * edge_scores(z)), 0.0)
 
 
@@ -47,7 +48,7 @@ def limit_graph(z: Float[Array, "2 d r"]) -> Bool[Array, "d d"]:
 def target_logits(
     gamma: Float[Array, "M d"], alpha: Float[Array, ""] | float, known: Float[Array, "M d"]
 ) -> Float[Array, "M d"]:
-    """α γ_ki, the logit of Eq. (8); ±∞ where `known` says 1 or 0 (NaN: unknown)."""
+    """α γ_ki, the logit of Eq. (9), p(I | Γ); ±∞ where `known` says 1 or 0 (NaN: unknown)."""
     certain = jnp.where(known > 0.5, jnp.inf, -jnp.inf)
     return jnp.where(jnp.isnan(known), alpha * gamma, certain)
 
@@ -116,7 +117,7 @@ def acyclicity(graph: Float[Array, "d d"]) -> Float[Array, ""]:
     return jnp.trace(power)
 
 
-class AbstractExpectedAcyclicity(eqx.Module):
+class AbstractExpectedAcyclicity(Choice):
     """How E[h(G)] under p(G | Z) is computed."""
 
     @abstractmethod
@@ -137,8 +138,8 @@ class AcyclicityOfProbs(AbstractExpectedAcyclicity):
 class SampledAcyclicity(AbstractExpectedAcyclicity):
     """Mean of h over `n_samples` Gumbel-softmax graphs, as the authors' code estimates it."""
 
-    n_samples: int = 32
-    temperature: float = 1.0
+    n_samples: int = option(32, least=1)
+    temperature: float = option(1.0, above=0)
 
     def __call__(
         self, key: Key[Array, ""], z: Float[Array, "2 d r"], alpha: Float[Array, ""] | float

@@ -1,13 +1,12 @@
 """The data as the model reads them on the device: rows, their contexts and per-context sums."""
 
-from typing import NamedTuple
-
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from bacadi.data.contexts import ContextData
+from bacadi.model.effects import moments
 
 
 class Rows(eqx.Module):
@@ -41,7 +40,7 @@ def raw_rows(data: ContextData, dtype: jnp.dtype) -> Rows:
 
 
 def gram_rows(data: ContextData, dtype: jnp.dtype, intercept: bool) -> Rows:
-    """Rows with the same X'X in every context and at most as many rows a context as columns.
+    """Rows with the same X'X in every context and at most as many rows per context as columns.
 
     A context with more samples than columns is replaced by the triangular factor of its QR decomposition:
     all sums of squared linear residuals stay as they are and their cost no longer grows with the samples.
@@ -58,25 +57,8 @@ def gram_rows(data: ContextData, dtype: jnp.dtype, intercept: bool) -> Rows:
     return one_hot_rows(np.concatenate(blocks), np.concatenate(context), data.counts, dtype)
 
 
-class NumpyMoments(NamedTuple):
-    """The same as `ContextMoments` in float64, outside of JAX."""
-
-    n_rows: Float[np.ndarray, " M"]
-    mean: Float[np.ndarray, "M d"]
-    squares: Float[np.ndarray, "M d"]
-
-
-def numpy_moments(data: ContextData) -> NumpyMoments:
-    mean, squares = np.zeros((2, data.n_contexts, data.n_variables))
-    for k in range(data.n_contexts):
-        block = data.x[data.context == k + 1]
-        if len(block):
-            mean[k], squares[k] = block.mean(axis=0), block.var(axis=0) * len(block)
-    return NumpyMoments(data.counts[1:].astype(float), mean, squares)
-
-
 def context_moments(data: ContextData, dtype: jnp.dtype) -> ContextMoments:
-    return ContextMoments(*(jnp.asarray(leaf, dtype) for leaf in numpy_moments(data)))
+    return ContextMoments(*(jnp.asarray(leaf, dtype) for leaf in moments(data)))
 
 
 def split_rows(rows: Rows) -> Rows:

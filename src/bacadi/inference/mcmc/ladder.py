@@ -19,7 +19,7 @@ from jaxtyping import Float, Int, Int8
 
 from bacadi.data.contexts import ContextData
 from bacadi.errors import InferenceError
-from bacadi.evidence.collapsed import AbstractEvidence, Collapsed
+from bacadi.evidence.collapsed import AbstractEvidence, CollapsedPosterior
 from bacadi.evidence.gram import GramEvidence
 from bacadi.graph.dag import topological_order
 from bacadi.inference.checkpoint import Checkpoint
@@ -47,7 +47,9 @@ HOT_ACCEPTANCE = 0.15  # of edge toggles at the hottest level
 class Replica:
     """One ladder of chains with all that it needs to go on alone in a thread."""
 
-    def __init__(self, collapsed: Collapsed, target: Target, starts: list[Structure], rng: np.random.Generator) -> None:
+    def __init__(
+        self, collapsed: CollapsedPosterior, target: Target, starts: list[Structure], rng: np.random.Generator
+    ) -> None:
         evidence = collapsed.evidence
         self.evidence = evidence
         # A copy for each replica: threads that count references to the same arrays slow each other down.
@@ -147,7 +149,7 @@ class Replica:
             setattr(self, name, arrays[name].copy())
 
 
-def compiled_target(collapsed: Collapsed, data: ContextData, weights: MoveWeights) -> Target:
+def compiled_target(collapsed: CollapsedPosterior, data: ContextData, weights: MoveWeights) -> Target:
     """The target density and the proposals in the form that compiled code reads."""
     prior, evidence = collapsed.prior, collapsed.evidence
     fixed = prior.required.astype(np.int8) - prior.forbidden.astype(np.int8)
@@ -181,7 +183,7 @@ def _sharpened(weight: np.ndarray, uncertain: np.ndarray) -> np.ndarray:
     return 0.5 * weight / weight.sum() + 0.5 * uncertain / uncertain.sum()
 
 
-def new_chains(collapsed: Collapsed, starts: list[Structure], rng: np.random.Generator) -> Chains:
+def new_chains(collapsed: CollapsedPosterior, starts: list[Structure], rng: np.random.Generator) -> Chains:
     """One chain for each structure, the first at the coldest level."""
     graphs = np.stack([graph for graph, _ in starts])
     states = np.ascontiguousarray(np.stack([states.T for _, states in starts]))
@@ -287,7 +289,7 @@ class Recorder:
 
 
 def sample(
-    collapsed: Collapsed,
+    collapsed: CollapsedPosterior,
     data: ContextData,
     method: MCMC,
     seed: int,
@@ -301,7 +303,7 @@ def sample(
 class _Run:
     """The loop around the replicas: start, burn-in, recording, progress, checkpoints."""
 
-    def __init__(self, collapsed: Collapsed, data: ContextData, method: MCMC, seed: int) -> None:
+    def __init__(self, collapsed: CollapsedPosterior, data: ContextData, method: MCMC, seed: int) -> None:
         plan = method.plan(data.n_variables, collapsed.evidence.costly)
         self.method, self.total, self.n_moves = method, plan.n_sweeps, plan.level_moves()
         self.adapt_range = plan.max_temperature is None

@@ -1,33 +1,36 @@
 """The choices of `MCMC`: parallel tempering over graph and states; `tempering` runs it."""
 
-from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Int
 
-from bacadi.errors import ConfigError
+from bacadi.config.choices import Choice, option
+from bacadi.data.labelled import Labelled
+from bacadi.inference.checkpoint import checkpoint_of
+from bacadi.inference.method import AbstractMethod, Monitor, Problem
+from bacadi.posterior import weights
+from bacadi.posterior.posterior import Posterior
 
 # Draws come from the coldest level, where most moves are refused; it makes so many times the moves of the hottest.
 COLD_MOVES, COLD_LEVELS = 8.0, 1.5
 
 
-@dataclass(frozen=True)
-class MoveWeights:
+class MoveWeights(Choice):
     """How often each move is proposed, relative to the others; the order is that of `moves.MOVES`."""
 
-    toggle: float = 4.0
-    reverse: float = 4.0
-    swap_parent: float = 4.0
-    change_target: float = 2.0
-    swap_target: float = 2.0
-    edge_and_target: float = 1.0
-    toggle_and_column: float = 0.1
-    reverse_and_columns: float = 0.3
+    toggle: float = option(4.0, above=0)
+    reverse: float = option(4.0, least=0)
+    swap_parent: float = option(4.0, least=0)
+    change_target: float = option(2.0, above=0)
+    swap_target: float = option(2.0, least=0)
+    edge_and_target: float = option(1.0, least=0)
+    toggle_and_column: float = option(0.1, least=0)
+    reverse_and_columns: float = option(0.3, least=0)
 
 
-@dataclass(frozen=True)
-class MCMC:
+class MCMC(AbstractMethod):
     """Parallel tempering; None stands for a choice by the number of variables d and the cost of a score.
 
     A sweep is `moves_per_sweep` moves (4 d, and up to eight times as many at the coldest) at each of `n_levels`
@@ -41,25 +44,44 @@ class MCMC:
     2
     """
 
-    n_draws: int = 1000
-    n_replicas: int = 2
-    n_sweeps: int | None = None
-    burn_in: float = 0.4
-    n_levels: int | None = None
-    max_temperature: float | None = None
-    moves_per_sweep: int | None = None
-    max_parents: int | None = None
-    time_budget: float | None = None
-    weights: MoveWeights = field(default_factory=MoveWeights)
+    takes_all_knowledge = True
 
-    def __post_init__(self) -> None:
-        for name in ("n_draws", "n_replicas", "n_sweeps", "n_levels", "moves_per_sweep"):
-            if (value := getattr(self, name)) is not None and value < 1:
-                raise ConfigError(f"{name} is {value}; give a whole number of at least 1.")
-        if self.n_replicas < 2:
-            raise ConfigError("One replica cannot be compared with another; give n_replicas of at least 2.")
-        if not 0 < self.burn_in < 1:
-            raise ConfigError(f"burn_in is {self.burn_in}; give the share of the sweeps, between 0 and 1.")
+    n_draws: int = option(1000, least=1)
+    n_replicas: int = option(2, least=2)
+    n_sweeps: int | None = option(None, least=1)
+    burn_in: float = option(0.4, above=0, below=1)
+    n_levels: int | None = option(None, least=2)
+    max_temperature: float | None = option(None, above=1)
+    moves_per_sweep: int | None = option(None, least=1)
+    max_parents: int | None = option(None, least=1, none="none")
+    time_budget: float | None = option(None, above=0, none="none")
+    weights: MoveWeights = MoveWeights()
+
+    def fit(self, problem: Problem, monitor: Monitor) -> Posterior:
+        """Draw graphs and states by parallel tempering, then the parameters of each draw."""
+        from bacadi.inference.collapsed import collapsed_problem, posterior_fields
+        from bacadi.inference.mcmc.diagnostics import diagnose
+        from bacadi.inference.mcmc.ladder import sample
+
+        collapsed = collapsed_problem(problem, self.max_parents)
+        checkpoint = checkpoint_of(monitor, problem, self)
+        draws = sample(collapsed, problem.standardized, self, problem.seed, monitor.report, checkpoint)
+        found = diagnose(draws.graphs, (draws.states > 0).astype(np.int8), draws.log_posterior, draws.swap_rates)
+        rng = np.random.default_rng(np.random.SeedSequence(problem.seed).spawn(self.n_replicas + 1)[-1])
+        data = problem.data
+        return Posterior.from_draws(
+            data,
+            draws.graphs,
+            draws.states > 0,
+            draws.log_posterior,
+            weighting=weights.uniform,
+            sample_stats=found.to_stats() | {"acceptance": Labelled(draws.acceptance, ("chain", "move"))},
+            attrs={"converged": found.converged, "warnings": found.words(data.variables, data.contexts)},
+            **posterior_fields(rng, problem, collapsed, draws.graphs, draws.states),
+        )
+
+    def opening(self) -> str:
+        return "starting" if is_compiled() else "compiling the sampler, once, about half a minute"
 
     def plan(self, d: int, costly: bool) -> "Plan":
         """The numbers to run with. Scores that cost milliseconds leave no time for high temperatures, where few of
@@ -89,3 +111,13 @@ class Plan(NamedTuple):
         """
         more = (COLD_MOVES - 1) * np.exp(-np.arange(self.n_levels) / COLD_LEVELS)
         return (self.moves_per_sweep * (1 + more)).astype(np.int64)
+
+
+def is_compiled() -> bool:
+    """Whether numba's cache holds the sampler, compiled after the source was last changed."""
+    from bacadi.inference.mcmc import moves
+
+    folder, source = moves.advance.stats.cache_path, Path(moves.__file__)
+    # The name of an index of the cache: module, function, line, interpreter.
+    indices = [] if folder is None else Path(folder).glob(f"{source.stem}.advance-*.nbi")
+    return any(index.stat().st_mtime >= source.stat().st_mtime for index in indices)

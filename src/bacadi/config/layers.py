@@ -1,0 +1,228 @@
+"""From defaults, preset, configuration file and flags, in this order of precedence, to model and method.
+
+Layers are tables: each is merged over the one below, and the result is decoded once. A layer that picks another `type`
+starts from the defaults of that class. Presets are TOML files with tables by mechanism (`all`, `linear`, …), each with
+the sections `model` and one per method.
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bacadi.config.choices import REFUSED, rules_of, shown
+from bacadi.config.codec import TYPE, Place, Table, build, decode, encode, load, named_type, read_toml
+from bacadi.config.names import BASELINE, FLAGS, MECHANISM, METHOD, MODEL, NAMES
+from bacadi.data.text import closest, listed, quoted
+from bacadi.errors import ConfigError
+
+AUTO, SVGD, BOOTSTRAP = "auto", "svgd", "bootstrap"
+KNOWLEDGE = "knowledge"
+SECTIONS = ("model", "method", KNOWLEDGE)
+PRESETS = ("default", "paper", "authors", "improved")
+_DEFAULT_METHOD = "bacadi.inference.fit:default_method"
+
+
+def method_names() -> tuple[str, ...]:
+    """What `--method` takes: our methods and every baseline that can be bootstrapped."""
+    return (*(name for name in NAMES[METHOD] if name != BOOTSTRAP), *NAMES[BASELINE])
+
+
+class Configuration(NamedTuple):
+    """What to run: a `Model` (None for a baseline, which brings its own), a method, and how they were chosen."""
+
+    model: Any
+    method: Any
+    name: str
+    preset: str | None
+    knowledge: Table
+
+    def table(self) -> Table:
+        """The plain tables of model and method, as `config.json` and the attributes of a posterior record them."""
+        return configuration_table(self.model, self.method)
+
+
+def configuration_table(model: Any, method: Any) -> Table:
+    """The plain tables of a model (or None) and a method."""
+    return ({} if model is None else {"model": encode(model)}) | {"method": encode(method)}
+
+
+def configure(
+    method: str = AUTO, preset: str | None = None, file: Path | None = None, flags: Mapping[str, Any] | None = None
+) -> Configuration:
+    """Model and method by precedence: defaults < preset < file < flags (named as on the command line; None: not given).
+
+    Without a preset: `paper` for SVGD, `default` otherwise.
+
+    >>> configure("svgd", "authors", flags={"--model": "bge", "--particles": 4}).method.n_particles
+    4
+    >>> chosen = configure()
+    >>> chosen.name, chosen.preset, chosen.model.standardize_within
+    ('mcmc', 'default', True)
+    """
+    given = {flag: value for flag, value in (flags or {}).items() if value is not None}
+    tables = {} if file is None else read_sections(file)
+    place = Place("the defaults" if file is None else quoted(file.name))
+    name = _method_name(method, tables, place)
+    if name in NAMES[BASELINE] or name == BOOTSTRAP:
+        _refuse_for_baselines(name, preset, given, tables, place)
+        chosen = _method(name, {}, tables, given, place, False)
+        return Configuration(None, chosen, name, None, tables.get(KNOWLEDGE, {}))
+    preset = _preset_name(preset, name)
+    model = _model(preset, tables, given.get("--model"), place)
+    by_auto = name == AUTO
+    if by_auto:
+        name = name_of_method(load(_DEFAULT_METHOD)(model))
+    overlay = _preset_tables(preset, _mechanism_name(model)).get(name, {})
+    chosen = _method(name, overlay, tables, given, place, by_auto)
+    return Configuration(model, chosen, name, preset, tables.get(KNOWLEDGE, {}))
+
+
+def restored(table: Mapping[str, Any], place: Place) -> tuple[Any, Any]:
+    """Model (or None) and method from the tables that `configuration_table` wrote."""
+    model = build(load(MODEL), table["model"], place.below("model")) if "model" in table else None
+    return model, decode(load(METHOD), table["method"], place, "method")
+
+
+def name_of_method(method: Any) -> str:
+    """What the command line calls a method: its name, or that of the baseline it bootstraps."""
+    table = encode(method)
+    return table["baseline"][TYPE] if table[TYPE] == BOOTSTRAP else table[TYPE]
+
+
+def read_sections(path: Path) -> Table:
+    """The sections of a configuration file."""
+    tables = read_toml(path, "configuration file")
+    for section, entries in tables.items():
+        if section not in SECTIONS:
+            every = ", ".join(f"[{name}]" for name in SECTIONS)
+            kind = "section" if isinstance(entries, dict) else "key"
+            near = closest(section, SECTIONS)
+            raise ConfigError(f"The {kind} {quoted(section)} in {quoted(path.name)} is not known{near}; give {every}.")
+        if not isinstance(entries, dict):
+            raise ConfigError(f"'{section}' in {quoted(path.name)} is no section; write its keys below [{section}].")
+    return tables
+
+
+def merged(lower: Any, upper: Any) -> Any:
+    """One layer over another: tables key by key, unless the upper one picks another `type`.
+
+    >>> merged({"type": "a", "x": 1, "y": 2}, {"x": 3}), merged({"type": "a", "x": 1}, "b")
+    ({'type': 'a', 'x': 3, 'y': 2}, {'type': 'b'})
+    """
+    if isinstance(lower, Mapping) and TYPE in lower and isinstance(upper, str):
+        upper = {TYPE: upper}
+    if not isinstance(lower, Mapping) or not isinstance(upper, Mapping):
+        return upper
+    if upper.get(TYPE, lower.get(TYPE)) != lower.get(TYPE):
+        return dict(upper)
+    return {key: merged(lower.get(key), upper[key]) if key in upper else lower[key] for key in {**lower, **upper}}
+
+
+def _model(preset: str, tables: Table, flag: str | None, place: Place) -> Any:
+    """Decode the model; which tables of the preset apply depends on the mechanism that file or flag picks."""
+    cls, given = load(MODEL), tables.get("model", {})
+    mechanism = given.get("mechanism", {})
+    of_file = mechanism.get(TYPE) if isinstance(mechanism, dict) else mechanism
+    if flag is not None:
+        named_type(flag, MECHANISM, Place("the command line"), "--model")
+        if of_file not in (None, flag):
+            raise ConfigError(
+                f"--model is {flag} and the section [model.mechanism] in {place.source} is of type {of_file}; "
+                "keep one of the two."
+            )
+    defaults = encode(cls())
+    chosen = flag or of_file or defaults["mechanism"][TYPE]
+    table = merged(defaults, {"mechanism": {TYPE: chosen}})
+    table = merged(table, _preset_tables(preset, chosen).get("model", {}))
+    return build(cls, merged(table, given), place.below("model"))
+
+
+def _method(name: str, overlay: Table, tables: Table, flags: Mapping[str, Any], place: Place, by_auto: bool) -> Any:
+    table: Table = {TYPE: name, **overlay}
+    if name in NAMES[BASELINE]:
+        table = {TYPE: BOOTSTRAP, "baseline": {TYPE: name}}
+    given = dict(tables.get("method", {}))
+    if given.get(TYPE) in NAMES[BASELINE]:
+        given[TYPE] = BOOTSTRAP
+    table = merged(table, given)
+    cls = named_type(table[TYPE], METHOD, place.below("method"))
+    for flag, value in flags.items():
+        if flag != "--model":
+            table[FLAGS[flag]] = _flag_value(flag, value, cls, name, by_auto)
+    return decode(load(METHOD), table, place, "method")
+
+
+def _flag_value(flag: str, value: Any, cls: Any, name: str, by_auto: bool) -> Any:
+    rules = rules_of(cls)
+    if FLAGS[flag] not in rules:
+        whose = f"{name}, which auto chose here" if by_auto else name
+        users = [other for other in method_names() if FLAGS[flag] in rules_of(_class_of(other)) and other != name]
+        raise ConfigError(
+            f"{flag} has no effect with method {whose}, only with {' or '.join(users)}; "
+            f"remove it or use --method {users[0]}."
+        )
+    rule = rules[FLAGS[flag]]
+    if rule.read(value) is REFUSED:
+        # The word that files use for None means the same as leaving the flag out.
+        words = rule.words.split(' or "')[0]
+        raise ConfigError(f"{flag} is {shown(value)}; give {words}.")
+    return value
+
+
+def _class_of(method: str) -> Any:
+    return load(NAMES[METHOD][BOOTSTRAP if method in NAMES[BASELINE] else method])
+
+
+def _method_name(method: str, tables: Table, place: Place) -> str:
+    given = tables.get("method", {})
+    of_file = given.get(TYPE)
+    if of_file == BOOTSTRAP and isinstance(given.get("baseline"), dict):
+        of_file = given["baseline"].get(TYPE, BOOTSTRAP)
+    if method == AUTO:
+        return of_file if isinstance(of_file, str) else AUTO
+    names = (AUTO, *method_names())
+    if method not in names and ":" not in method:
+        every = f"{', '.join(names[:-1])} or {names[-1]}"
+        near = closest(method, names)
+        raise ConfigError(f"There is no method {quoted(method)}{near}; --method takes {every}.")
+    if of_file not in (None, method) and not (of_file == BOOTSTRAP and method in NAMES[BASELINE]):
+        raise ConfigError(
+            f"The section [method] in {place.source} is of type {of_file} and has no effect with method {method}; "
+            f"remove it or use --method {of_file}."
+        )
+    return method
+
+
+def _refuse_for_baselines(name: str, preset: str | None, flags: Mapping[str, Any], tables: Table, place: Place) -> None:
+    if preset is not None:
+        raise ConfigError(f"--preset has no effect with method {name}, which has no presets; remove it.")
+    if "--model" in flags:
+        raise ConfigError(f"--model has no effect with method {name}, only with mcmc, exact or svgd; remove it.")
+    if "model" in tables:
+        raise ConfigError(f"The section [model] in {place.source} has no effect with method {name}; remove it.")
+
+
+def _preset_name(preset: str | None, method: str) -> str:
+    if preset is None:
+        return "paper" if method == SVGD else "default"
+    if preset not in PRESETS:
+        near = closest(preset, PRESETS)
+        raise ConfigError(f"There is no preset {quoted(preset)}{near}; --preset takes {listed(PRESETS)}.")
+    return preset
+
+
+def _preset_tables(preset: str, mechanism: str) -> Table:
+    """The sections of a preset for a mechanism: what it says of all, then what it says of this one."""
+    tables = _preset_file(preset)
+    return merged(tables.get("all", {}), tables.get(mechanism, {}))
+
+
+@lru_cache
+def _preset_file(preset: str) -> Table:
+    return read_toml(Path(str(files("bacadi.config") / "presets" / f"{preset}.toml")), "preset")
+
+
+def _mechanism_name(model: Any) -> str:
+    return encode(model)["mechanism"][TYPE]

@@ -1,0 +1,131 @@
+"""Effects in the collapsed reading: the states they add to a variable in a context, evidence and parameters."""
+
+from collections.abc import Iterable
+from functools import singledispatch
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from scipy.special import gammaln
+
+from bacadi.data.contexts import ContextData
+from bacadi.data.labelled import Labelled
+from bacadi.errors import NoClosedForm
+from bacadi.evidence.collapsed import EffectKind, EffectStates
+from bacadi.model.effects import (
+    Effect,
+    EffectMixture,
+    HardGaussian,
+    Moments,
+    ScaleGaussian,
+    ShiftGaussian,
+    SoftGaussian,
+    moments,
+)
+from bacadi.model.noise import LOG_2PI
+
+
+class State(NamedTuple):
+    """One state that an effect adds: see `EffectStates`."""
+
+    name: str
+    kind: EffectKind
+    value: float = 0.0
+    share: float = 1.0
+
+
+def effect_states(effect: Effect, data: ContextData) -> EffectStates:
+    """All states of a variable in a context under an effect, the untouched mechanism first."""
+    added = states_of(effect)
+    every = (State("none", EffectKind.NONE), *added)
+    hard = [part for part in parts_of(effect) if isinstance(part, HardGaussian)]
+    evidence = np.zeros((data.n_contexts, data.n_variables))
+    return EffectStates(
+        tuple(state.name for state in every),
+        np.array([state.kind for state in every], np.int8),
+        np.array([state.value for state in every], float),
+        np.log([state.share for state in every]),
+        hard_log_evidence(hard[0], moments(data)) if hard else evidence,
+    )
+
+
+@singledispatch
+def states_of(effect: Effect) -> Iterable[State]:
+    """The states that an effect adds, with their shares; register a kind of your own here."""
+    raise NoClosedForm(f"{type(effect).__name__} has no closed-form evidence; use method svgd with it.")
+
+
+@states_of.register
+def _(effect: HardGaussian) -> Iterable[State]:
+    return [State("hard", EffectKind.HARD)]
+
+
+@states_of.register
+def _(effect: SoftGaussian) -> Iterable[State]:
+    return [State("soft", EffectKind.SOFT)]
+
+
+@states_of.register
+def _(effect: ShiftGaussian) -> Iterable[State]:
+    return [State("shift", EffectKind.SHIFT, effect.prior_std)]
+
+
+@states_of.register
+def _(effect: ScaleGaussian) -> Iterable[State]:
+    share = 1 / len(effect.ratios)
+    return [State(f"scale {ratio:g}", EffectKind.SCALE, ratio, share) for ratio in effect.ratios]
+
+
+@states_of.register
+def _(effect: EffectMixture) -> Iterable[State]:
+    shares = effect.shares or (1 / len(effect.effects),) * len(effect.effects)
+    parts = zip(effect.effects, shares, strict=True)
+    return [state._replace(share=state.share * share) for part, share in parts for state in states_of(part)]
+
+
+def parts_of(effect: Effect) -> tuple[Effect, ...]:
+    """The kinds of a mixture, or the one kind that there is."""
+    return effect.effects if isinstance(effect, EffectMixture) else (effect,)
+
+
+def hard_log_evidence(effect: HardGaussian, sums: Moments) -> Float[np.ndarray, "M d"]:
+    """log ∫ N(x_k | μ, σ_I²) p(μ, σ_I) dμ dσ_I, with σ_I fixed or inferred."""
+    noise, ratio = effect.noise.conjugate(), mean_variance_ratio(effect)
+    count, offset = sums.n_rows[:, None], sums.mean - effect.mean_prior_mean
+    squares = sums.squares + count * offset**2 / (1 + count * ratio)
+    occam = -0.5 * np.log1p(count * ratio) - 0.5 * count * LOG_2PI
+    if noise.variance is not None:
+        return occam - 0.5 * count * np.log(noise.variance) - 0.5 * squares / noise.variance
+    shape = noise.shape + 0.5 * count
+    log_p = noise.shape * np.log(noise.scale) - gammaln(noise.shape) + gammaln(shape)
+    return occam + log_p - shape * np.log(noise.scale + 0.5 * squares)
+
+
+def mean_variance_ratio(effect: HardGaussian) -> float:
+    """The prior variance of the mean in units of σ_I²."""
+    variance = effect.noise.conjugate().variance
+    return effect.mean_prior_std**2 / (1.0 if variance is None else variance)
+
+
+def draw_hard_effects(rng: np.random.Generator, effect: Effect, data: ContextData, n: int) -> dict[str, Labelled]:
+    """Means and noise of hard effects from p(μ, σ_I | D, targeted), n sets; nothing for the other kinds.
+
+    They do not depend on the mechanism. σ_I comes first, then μ | σ_I ~ N(shrunken mean, σ_I² / (n_k + 1 / ratio)).
+    """
+    hard = [part for part in parts_of(effect) if isinstance(part, HardGaussian)]
+    if not hard:
+        return {}
+    sums, noise, ratio = moments(data), hard[0].noise.conjugate(), mean_variance_ratio(hard[0])
+    count, offset = sums.n_rows[:, None], sums.mean - hard[0].mean_prior_mean
+    dims, shape = ("context", "node"), (n, *offset.shape)
+    labelled = {}
+    if noise.variance is None:
+        squares = sums.squares + count * offset**2 / (1 + count * ratio)
+        std = np.sqrt((noise.scale + 0.5 * squares) / rng.gamma(noise.shape + 0.5 * count, size=shape))
+        labelled["effect_noise_std"] = Labelled(std.astype(np.float32), dims)
+    else:
+        std = np.full(shape, noise.variance**0.5)
+    precision = count + 1 / ratio
+    mean = hard[0].mean_prior_mean + offset * count / precision
+    mean = mean + std / np.sqrt(precision) * rng.standard_normal(shape)
+    return labelled | {"effect_mean": Labelled(mean.astype(np.float32), dims)}

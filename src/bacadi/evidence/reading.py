@@ -1,0 +1,65 @@
+"""The collapsed reading of a model: mechanism, effect, priors and knowledge as a posterior of graph and states."""
+
+from functools import singledispatch
+
+import numpy as np
+
+from bacadi.data.contexts import ContextData
+from bacadi.errors import NoClosedForm
+from bacadi.evidence.collapsed import AbstractEvidence, CollapsedPosterior, EffectStates
+from bacadi.evidence.effects import effect_states
+from bacadi.evidence.gp.evidence import gaussian_process_evidence, network_evidence
+from bacadi.evidence.gram import bge_evidence, linear_evidence
+from bacadi.evidence.prior import structure_prior
+from bacadi.evidence.rows import RowsEvidence
+from bacadi.model.bge import BGe
+from bacadi.model.gaussian_process import GaussianProcess
+from bacadi.model.knowledge import Knowledge
+from bacadi.model.linear import LinearGaussian
+from bacadi.model.mechanism import Mechanism
+from bacadi.model.model import Model
+from bacadi.model.neural import NeuralGaussian
+
+
+@singledispatch
+def evidence_of(mechanism: Mechanism, data: ContextData, states: EffectStates) -> AbstractEvidence:
+    """The local terms of a mechanism with its parameters integrated out.
+
+    A mechanism of the user's own needs a method `log_evidence(node, parents, x)`: log ∫ Π_n p(x_nj | parents, θ_j)
+    p(θ_j) dθ_j over the rows given. Faster evidence is registered here.
+    """
+    if not hasattr(mechanism, "log_evidence"):
+        raise NoClosedForm(
+            f"{type(mechanism).__name__} has no closed-form evidence (a method log_evidence); use method svgd with it."
+        )
+    return RowsEvidence(mechanism.log_evidence, data, states)
+
+
+evidence_of.register(LinearGaussian, linear_evidence)
+evidence_of.register(BGe, bge_evidence)
+evidence_of.register(NeuralGaussian, network_evidence)
+evidence_of.register(GaussianProcess, gaussian_process_evidence)
+
+
+def collapse(
+    model: Model, data: ContextData, knowledge: Knowledge | None = None, max_parents: int | None = None
+) -> CollapsedPosterior:
+    """The collapsed reading of a model on data, or `NoClosedForm` where a part of it has none."""
+    states = effect_states(model.effect, data)
+    return CollapsedPosterior(
+        evidence_of(model.mechanism, data, states), structure_prior(model, states, knowledge, max_parents)
+    )
+
+
+def is_collapsible(model: Model) -> bool:
+    """Whether a model has a collapsed reading; asked of the model itself, on two rows of one variable.
+
+    >>> is_collapsible(Model()), is_collapsible(Model(mechanism=NeuralGaussian(hidden=(8, 8))))
+    (True, False)
+    """
+    probe = ContextData(np.zeros((2, 1)), np.array([0, 1]), ("x",), ("k",), "obs")
+    try:
+        collapse(model, probe)
+    except NoClosedForm:
+        return False
+    return True

@@ -1,0 +1,103 @@
+"""What an intervention does to its target: p(x_j | parents, Θ_I) in place of the mechanism.
+
+An effect is a choice; `evidence.effects` integrates it out (all kinds), `relaxed.effects` differentiates it (hard and
+soft ones).
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from bacadi.config.choices import Choice, option
+from bacadi.data.contexts import ContextData
+from bacadi.errors import ConfigError
+from bacadi.model.noise import AbstractNoise, InferredNoise
+
+
+class Effect(Choice):
+    """What a target follows in its context."""
+
+
+class HardGaussian(Effect):
+    """x_j ~ N(μ_kj, σ_I²), parents cut off, with μ_kj ~ N(mean_prior_mean, mean_prior_std²) (Appendix D.1).
+
+    Beside an inferred noise the prior standard deviation is in units of σ_I. For SVGD alone: the paper does not say
+    which density the mean of an untargeted variable has. With `pseudo_prior` it follows p(μ | x_k, targeted), its
+    posterior had it been a target: then targeted and untargeted differ by the evidence ∫ p(x_k | μ) p(μ) dμ alone, as
+    if μ had been integrated out, and means start from that posterior. Without, the density is 1, as in the authors'
+    code, and means start with a spread of `init_std` around 0.
+    """
+
+    noise: AbstractNoise = InferredNoise(1.0, 0.5)
+    mean_prior_mean: float = 0.0
+    mean_prior_std: float = option(10.0, above=0)
+    pseudo_prior: bool = True
+    init_std: float = option(0.1**0.5, above=0)
+
+
+class SoftGaussian(Effect):
+    """The parents stay and the mechanism changes: a target follows the same kind of mechanism with its own Θ.
+
+    Works with every mechanism that has parameters; Θ_I is one Θ per context, with the mechanism's prior.
+    """
+
+
+class ShiftGaussian(Effect):
+    """The mechanism stays and a constant is added: δ_kj ~ N(0, (prior_std σ_j)²), integrated out."""
+
+    prior_std: float = option(5.0, above=0)
+
+
+class ScaleGaussian(Effect):
+    """The mechanism stays and its noise variance is multiplied by one of `ratios`, each equally probable."""
+
+    ratios: tuple[float, ...] = option((1 / 16, 1 / 4, 4.0, 16.0), above=0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.ratios:
+            raise ConfigError("ratios is empty; give at least one number above 0.")
+
+
+class EffectMixture(Effect):
+    """The kind of effect is unknown for every context and variable: one of `effects`, with probabilities `shares`.
+
+    None for `shares` makes all kinds equally probable.
+
+    >>> EffectMixture((HardGaussian(), SoftGaussian()), (0.7, 0.3)).shares
+    (0.7, 0.3)
+    """
+
+    effects: tuple[Effect, ...] = (HardGaussian(), ShiftGaussian(), ScaleGaussian(), SoftGaussian())
+    shares: tuple[float, ...] | None = option(None, above=0, below=1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        n, kinds = len(self.effects), [type(effect).__name__ for effect in self.effects]
+        if self.shares is not None and (len(self.shares) != n or not math.isclose(math.fsum(self.shares), 1)):
+            raise ConfigError(
+                f"The shares of a mixture of {n} effects are {list(self.shares)}; give {n} numbers above 0 that add "
+                "to 1."
+            )
+        if len(set(kinds)) < n:
+            raise ConfigError(f"A mixture of effects names one kind twice ({', '.join(kinds)}); name each kind once.")
+
+
+class Moments(NamedTuple):
+    """Number, mean and centred sum of squares of every variable in every context but the observational."""
+
+    n_rows: Float[np.ndarray, " M"]
+    mean: Float[np.ndarray, "M d"]
+    squares: Float[np.ndarray, "M d"]
+
+
+def moments(data: ContextData) -> Moments:
+    """The sums that hard effects read of the data."""
+    mean, squares = np.zeros((2, data.n_contexts, data.n_variables))
+    for k in range(data.n_contexts):
+        block = data.x[data.context == k + 1]
+        if len(block):
+            mean[k], squares[k] = block.mean(axis=0), block.var(axis=0) * len(block)
+    return Moments(data.counts[1:].astype(float), mean, squares)
