@@ -7,7 +7,8 @@ from jaxtyping import install_import_hook
 # tower lets an int stand where a float is asked for, as everywhere else in Python.
 _CHECKER = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
 _HOOK = install_import_hook(
-    ["bacadi.graph", "bacadi.model", "bacadi.inference", "bacadi.simulate", "bacadi.metrics"], _CHECKER
+    [f"bacadi.{name}" for name in ("graph", "model", "evidence", "relaxed", "inference", "simulate", "metrics")],
+    _CHECKER,
 )
 
 # Shared machines are slow at times; a deadline per example would fail tests for reasons that are not in the code.
