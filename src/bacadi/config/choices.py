@@ -51,7 +51,7 @@ def option(
 class Choice(ABC):  # noqa: B024
     """Base of everything that can be chosen: mechanisms, effects, priors, methods, specifications of tasks.
 
-    Subclasses are frozen dataclasses, so that equal choices are equal objects; their ranges are checked on construction.
+    Subclasses are frozen dataclasses, so that equal choices are equal objects; the constructor checks their ranges.
 
     >>> class Level(Choice):
     ...     alpha: float = option(0.05, above=0, below=1)

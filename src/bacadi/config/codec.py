@@ -1,14 +1,15 @@
 """The codec between choices and plain tables: TOML files, presets, `config.json`, attributes and fingerprints are its.
 
-A table mirrors the object: one key per field, a nested table per nested choice, and the key `type` where a choice is one
-of several, by the names of `names.NAMES` or as `module:Class` for a class of the user's own. A key that the chosen class
-does not have is an unknown key, so nothing without effect passes silently.
+A table mirrors the object: one key per field, a nested table per nested choice, and the key `type` where a choice is
+one of several, by the names of `names.NAMES` or as `module:Class` for a class of the user's own. A key that the chosen
+class does not have is an unknown key, so nothing without effect passes silently.
 """
 
 import json
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, get_args, get_origin
@@ -79,7 +80,7 @@ def group_of(cls: Any) -> str | None:
 def named_type(name: Any, group: str, place: Place, key: str = TYPE) -> Any:
     """The class (or function) that a name of a group means, imported now.
 
-    Raises a `ConfigError` for an unknown name, with the nearest known one, and for a class that may not be imported here.
+    Raises a `ConfigError` for an unknown name, with the nearest known one, and for a class that may not be imported.
     """
     names = NAMES[group]
     if isinstance(name, str) and name in names:
@@ -193,6 +194,8 @@ def encode(choice: Any, none: str = "auto", group: str | None = None) -> Any:
         return head | {entry.name: _encode_field(choice, entry) for entry in fields(choice)}  # type: ignore[arg-type]
     if isinstance(choice, tuple | list) and not hasattr(choice, "_fields"):
         return [encode(item) for item in choice]
+    if isinstance(choice, Mapping):
+        return {str(name): encode(item) for name, item in choice.items()}
     return _described(choice)
 
 
@@ -212,17 +215,28 @@ def fingerprint_text(choices: Iterable[Any]) -> str:
 
 
 def _described(value: Any) -> Any:
-    """A function by its name and what it closes over; a tuple of functions (an optax optimiser) by its parts."""
+    """What is not a `Choice`: a function by its name and what it closes over, an object by its attributes, and a tuple
+    of functions (an optax optimiser) by its parts."""
     if isinstance(value, tuple):
-        return [_described(part) if callable(part) else encode(part) for part in value]
+        return [encode(part) for part in value]
+    if hasattr(value, "tolist"):
+        return value.tolist()
     if not callable(value):
         return str(value)
     path = _path(value)
     if any(path in names.values() for names in NAMES.values()):
         return next(name for names in NAMES.values() for name, known in names.items() if known == path)
-    cells = [cell.cell_contents for cell in getattr(value, "__closure__", None) or ()]
-    parts = [_described(cell) if callable(cell) else encode(cell) for cell in cells]
+    parts = [encode(part) for part in _held_by(value) if part is not value]
     return {"function": path, "closure": parts} if parts else {"function": path}
+
+
+def _held_by(function: Any) -> list[Any]:
+    """The values that a callable computes with: cells of a closure, arguments of a partial, attributes of an object."""
+    if isinstance(function, partial):
+        return [function.args, function.keywords]
+    if not hasattr(function, "__qualname__"):
+        return [vars(function)]
+    return [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
 
 
 def _path(thing: Any) -> str:

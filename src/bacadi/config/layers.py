@@ -1,8 +1,8 @@
 """From defaults, preset, configuration file and flags, in this order of precedence, to model and method.
 
 Layers are tables: each is merged over the one below, and the result is decoded once. A layer that picks another `type`
-starts from the defaults of that class. Presets are TOML files with tables by mechanism (`all`, `linear`, `nonlinear`, …),
-each with the sections `model` and one per method.
+starts from the defaults of that class. Presets are TOML files with tables by mechanism (`all`, `linear`, `nonlinear`,
+…), each with the sections `model` and one per method.
 """
 
 from collections.abc import Mapping
