@@ -46,7 +46,10 @@ class Conjugate(NamedTuple):
 
 
 class AbstractNoise(Choice):
-    """What is known of a noise standard deviation; its parameter is log σ, or None where σ is known."""
+    """What is known of a noise standard deviation; its parameter is log σ, or None where σ is known.
+
+    A known σ has a parameter all the same in units other than those it is stated in (`GaussianMechanism.rescaled`).
+    """
 
     @property
     @abstractmethod
@@ -79,8 +82,9 @@ class FixedNoise(AbstractNoise):
     def initial(self) -> None:
         return None
 
-    def log_std(self, parameter: Values) -> float:
-        return math.log(self.std)
+    def log_std(self, parameter: Values) -> Values:
+        # Parameters drawn with a noise of their own (a collapsed draw, a simulated network) say it themselves.
+        return math.log(self.std) if parameter is None else parameter
 
     def log_prior(self, parameter: Values) -> float:
         return 0.0

@@ -105,7 +105,7 @@ def _(
 def _(
     mechanism: NeuralGaussian, theta: NeuralTheta, graphs: Float[Array, "d S d"], rows: Rows
 ) -> Float[Array, "K S d"]:
-    n, (d, s, _), bend = len(rows.x), graphs.shape, activation(mechanism.activation, jnp)
+    n, (d, s, _), bend = len(rows.x), graphs.shape, activation(mechanism, jnp)
     first, *rest = theta.layers
     weight = graphs[..., None] * first.weight[:, None]
     value = (rows.x @ weight.reshape(d, -1)).reshape(n, s, d, -1) + first.bias
