@@ -31,7 +31,9 @@ from bacadi.inference.mcmc.chain import (
     PriorTables,
     Proposals,
     Request,
+    SamplingProblem,
     Target,
+    new_work,
     no_tables,
     rehash,
     slot_of,
@@ -58,6 +60,7 @@ class Replica:
         self.request = Request(
             np.zeros(1, np.int64), np.zeros(d, np.uint8), np.zeros(m, np.int8), np.zeros(1, np.uint64)
         )
+        self.work = new_work(d, m, evidence.states.n_states)
         self.chains = new_chains(collapsed, starts, rng)
         self.counts = Counts(np.zeros((n, 8, 2), np.int64), np.zeros((n, 2)))
         self.betas = np.ones(n)
@@ -67,10 +70,9 @@ class Replica:
     def advance(self, until: int, n_moves: int | Int[np.ndarray, " L"]) -> None:
         """Go on until the sweep, fetching scores that compiled code does not have; moves are those of each level."""
         each = np.full(len(self.betas), n_moves, np.int64)
-        rest = (self.target, self.memory, self.request, self.chains, self.counts, self.betas, self.position)
-        while not moves.advance(*rest, until, each):
+        rest = (self.work, self.chains, self.counts, self.betas, self.position)
+        while not moves.advance(SamplingProblem(self.target, self.memory, self.request), *rest, until, each):
             self._fetch()
-            rest = (self.target, self.memory, *rest[2:])
 
     def _fetch(self) -> None:
         request = self.request
