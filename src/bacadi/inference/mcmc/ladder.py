@@ -9,7 +9,6 @@ first part of a run (burn-in) the spacing of the ladder is adapted so that excha
 
 import math
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
 from typing import NamedTuple
@@ -40,6 +39,7 @@ from bacadi.inference.mcmc.chain import (
 )
 from bacadi.inference.mcmc.method import MCMC, MoveWeights
 from bacadi.inference.mcmc.start import Structure, edge_weights, initial, target_weights
+from bacadi.inference.method import Progress, Report
 
 HOT_ACCEPTANCE = 0.15  # of edge toggles at the hottest level
 
@@ -261,19 +261,6 @@ class Draws(NamedTuple):
     acceptance: Float[np.ndarray, "R 8"]
 
 
-class Progress(NamedTuple):
-    """What a person hears of a running fit."""
-
-    step: int
-    total: int
-    log_posterior: float
-    burning_in: bool
-    seconds: float
-
-
-Report = Callable[[Progress], None]
-
-
 class Recorder:
     """Draws of one replica every `every` sweeps; when twice the wanted number is there, every second one is dropped."""
 
@@ -396,7 +383,10 @@ class _Run:
 
     def _progress(self, sweep: int, seconds: float) -> Progress:
         log_p = float(np.mean([replica.sample()[2] for replica in self.replicas]))
-        return Progress(sweep, self.total, log_p, sweep < self.burn_in, seconds)
+        burning_in = sweep < self.burn_in
+        entries = {"log_posterior": log_p, "burning_in": burning_in}
+        phase = "burn-in" if burning_in else "sampling"
+        return Progress(sweep, self.total, seconds, phase, f"log posterior {log_p:.0f}", entries)
 
     def _draws(self) -> Draws:
         n = min(min(len(recorder.draws) for recorder in self.recorders), self.recorders[0].wanted)
