@@ -62,7 +62,7 @@ PUBLISHED = {
 
 def command(task: Task, folder: Path, options: list[str]) -> list[str]:
     """The command on the tables of the task, written to the folder."""
-    write_task(task, folder / "task", {})
+    write_task(task, folder / "task")
     fit = [sys.executable, "-m", "bacadi", "fit", str(folder / "task" / TRAINING[0]), "--context", CONTEXT]
     return [*fit, "--observational", str(task.data.observational), "--out", str(folder / "run"), "--quiet", *options]
 
