@@ -72,7 +72,9 @@ def decode_spec(table: dict[str, Any], source: str) -> AbstractSpec:
         spec.graph.draw(np.random.default_rng(0), spec.n_variables)
     except ConfigError as refusal:
         key, what = place.below("graph").key("edges_per_node"), str(refusal)
-        raise ConfigError(f"{key} does not fit n_variables = {spec.n_variables}: {what[:1].lower()}{what[1:]}") from None
+        raise ConfigError(
+            f"{key} does not fit n_variables = {spec.n_variables}: {what[:1].lower()}{what[1:]}"
+        ) from None
     except (MemoryError, OverflowError, ValueError):  # what NumPy makes of an array that is too large
         raise ConfigError(
             f"{place.key('n_variables')} is {spec.n_variables}, whose graph does not fit into memory; ask for fewer."

@@ -240,4 +240,3 @@ class Counts(AbstractTechnicalNoise):
 
     def prepare(self, rng: np.random.Generator, x: Float[np.ndarray, "n d"]) -> Step:
         return lambda rng, cells: rng.poisson(cells).astype(float)
-
