@@ -35,16 +35,16 @@ def one_task(seed: int, options: argparse.Namespace) -> dict:
     # One task a process: a step is a chain of small products, which a second thread hardly speeds up.
     os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
     import jax
+    from bacadi.settings import build, resolve
 
     from bacadi.inference.svgd.estimators import FiniteReading, LimitReading
     from bacadi.inference.svgd.method import Problem, Tempered, run
     from bacadi.model import priors
     from bacadi.posterior import weights
-    from bacadi.settings import build, resolve
-    from bacadi.simulate import ErdosRenyi, Linear, Neural, ScaleFree, SyntheticSpec, simulate
+    from bacadi.simulate import LinearTruth, NeuralTruth, RandomErdosRenyi, RandomScaleFree, SyntheticSpec, simulate
 
-    mechanism = {"linear": Linear, "nonlinear": Neural}[options.model]()
-    graph = {"er": ErdosRenyi, "sf": ScaleFree}[options.graph]()
+    mechanism = {"linear": LinearTruth, "nonlinear": NeuralTruth}[options.model]()
+    graph = {"er": RandomErdosRenyi, "sf": RandomScaleFree}[options.graph]()
     task = simulate(SyntheticSpec(graph=graph, mechanism=mechanism), seed)
     model, svgd = build(resolve(options.preset, options.config, {"--model": options.model}, method="svgd"))
     model = replace(model, graph_prior={"er": priors.ErdosRenyi, "sf": priors.ScaleFree}[options.graph]())
