@@ -48,7 +48,7 @@ _PUBLIC = {
     "GIES": "bacadi.baselines.greedy",
     "GnIES": "bacadi.baselines.greedy",
     "Posterior": "bacadi.posterior.posterior",
-    "load": "bacadi.posterior.store",
+    "load": "bacadi.posterior",
     "evaluate": "bacadi.metrics.evaluate",
 }
 

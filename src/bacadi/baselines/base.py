@@ -5,7 +5,7 @@ A new baseline is a frozen dataclass of its choices with `estimate`; `Bootstrap`
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, ClassVar
 
@@ -104,7 +104,7 @@ class AbstractBaseline(Choice):
         """The same baseline with its level `alpha` halved, if it has one: fewer edges, smaller matrices."""
         if not hasattr(self, "alpha"):
             return self
-        return replace(self, alpha=self.alpha / 2)  # type: ignore[type-var]
+        return self.replace(alpha=self.alpha / 2)
 
 
 def package(module: str, method: str, distribution: str | None = None) -> Any:

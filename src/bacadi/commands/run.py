@@ -1,4 +1,4 @@
-"""A run of `fit` and its folder: everything is validated before anything is written, then fitted, written and summed up."""
+"""A run of `fit` and its folder: all is validated before anything is written, then fitted, written and summed up."""
 
 import hashlib
 import json

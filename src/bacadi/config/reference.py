@@ -1,5 +1,6 @@
-"""The reference of all settings as Markdown, made from the classes: `python -m bacadi.config.reference docs/settings.md`.
+"""The reference of all settings as Markdown, made from the classes.
 
+`python -m bacadi.config.reference docs/settings.md` writes it.
 What stands above the marker in that file is written by hand; all below it is replaced.
 """
 
@@ -20,7 +21,7 @@ _TITLES = {
     "bacadi.model.effects:Effect": "`[model.effect]`",
     "bacadi.model.priors:AbstractGraphPrior": "`[model.graph_prior]`",
     "bacadi.inference.method:AbstractMethod": "`[method]`",
-    "bacadi.baselines.base:AbstractBaseline": "`[method.baseline]` of `bootstrap`, or its name as the type of `[method]`",
+    "bacadi.baselines.base:AbstractBaseline": "`[method.baseline]`, or its name as the type of `[method]`",
     "bacadi.baselines.bootstrap:AbstractWeights": "`weights` of `bootstrap`",
     "bacadi.inference.svgd.estimators:AbstractEstimator": "`[method.estimator]` of `svgd`",
     "bacadi.inference.svgd.readers:AbstractReader": "`[method.reader]` of `svgd`",
@@ -51,7 +52,7 @@ def _table(cls: Any) -> str:
         rule, default = rules_of(cls).get(entry.name), _default(entry)
         rows.append(f"| `{entry.name}` | {default} | {_kind(cls, entry) if rule is None else rule.words} |")
     nested = [hints_of(cls)[entry.name] for entry in fields(cls)]
-    inner = [hint for hint in nested if is_dataclass(hint) and group_of(hint) is None]
+    inner: list[Any] = [hint for hint in nested if is_dataclass(hint) and group_of(hint) is None]
     return "\n".join(rows) + "\n" + "".join(f"\nKeys of `{hint.__name__}`:\n\n{_table(hint)}" for hint in inner)
 
 

@@ -1,4 +1,4 @@
-"""What users say by name, as `Knowledge`: the section `[knowledge]` of a TOML file, CSV files, labels of contexts, records.
+"""What users say by name, as `Knowledge`: the section `[knowledge]` of a TOML file, CSV files, labels, records.
 
 ```toml
 [knowledge]

@@ -151,11 +151,6 @@ class Posterior:
                 "use more steps, a larger slope of the acyclicity penalty (beta), or more particles."
             )
         stats = {"log_posterior": Labelled(log_p), "acyclic": Labelled(acyclic)}
-        given = {
-            "n_rows": Labelled(data.counts, ("observational_and_context",)),
-            "shift": Labelled(data.scaling.shift, ("node",)),  # data as given = data of the fit * scale + shift
-            "scale": Labelled(data.scaling.scale, ("node",)),
-        }
         return cls(
             graph,
             targets,
@@ -164,7 +159,7 @@ class Posterior:
             data.contexts,
             parameters,
             stats | sample_stats,
-            {**given, **(constant_data or {})},
+            {**_constants(data), **(constant_data or {})},
             {"version": bacadi.__version__, "n_cyclic": int((~acyclic).sum()), **(attrs or {})},
             data.observational,
         )
@@ -385,6 +380,15 @@ def _binary(name: str, array: np.ndarray) -> Int8[np.ndarray, "..."]:
     if not ((array == 0) | (array == 1)).all():
         raise ValueError(f"{name} holds a value that is neither 0 nor 1.")
     return array.astype(np.int8, copy=False)
+
+
+def _constants(data: "ContextData") -> dict[str, Labelled]:
+    """Rows per context, the observational one first, and the scaling: original = scaled * scale + shift."""
+    return {
+        "n_rows": Labelled(data.counts, ("observational_and_context",)),
+        "shift": Labelled(data.scaling.shift, ("node",)),
+        "scale": Labelled(data.scaling.scale, ("node",)),
+    }
 
 
 def _as_one_chain(entry: Labelled) -> Labelled:

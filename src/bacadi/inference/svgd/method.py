@@ -126,7 +126,7 @@ class Descent(NamedTuple):
     @property
     def optimizer(self) -> optax.GradientTransformation:
         chosen = self.svgd.optimizer
-        return chosen.build() if isinstance(chosen, Choice) else chosen
+        return chosen.build() if isinstance(chosen, RMSprop | Adam | SGD) else chosen
 
 
 class State(NamedTuple):
