@@ -123,5 +123,4 @@ class NeuralGaussian(GaussianMechanism):
         layers[0] = Layer(weight, layers[0].bias - np.einsum("ij,ijh,i->jh", graph, weight, shift))
         last = layers[-1]
         layers[-1] = Layer(last.weight * scale[:, None], last.bias * scale[:, None] + shift[:, None])
-        noise = theta.log_noise_std
-        return NeuralTheta(tuple(layers), None if noise is None else noise + np.log(scale))
+        return NeuralTheta(tuple(layers), self.noise.rescaled(theta.log_noise_std, scale))

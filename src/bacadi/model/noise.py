@@ -57,6 +57,10 @@ class AbstractNoise(Choice):
     def log_std(self, parameter: Values | None) -> Values:
         """log σ."""
 
+    def rescaled(self, parameter: Values | None, scale: np.ndarray) -> Values | None:
+        """log σ for variables that are `scale` times as large; a known σ becomes a number per variable, too."""
+        return parameter if parameter is None and (scale == 1).all() else self.log_std(parameter) + np.log(scale)
+
     @abstractmethod
     def log_prior(self, parameter: Values | None) -> Values:
         """log p(log σ)."""
@@ -79,8 +83,9 @@ class FixedNoise(AbstractNoise):
     def initial(self) -> None:
         return None
 
-    def log_std(self, parameter: Values | None) -> float:
-        return math.log(self.std)
+    def log_std(self, parameter: Values | None) -> Values:
+        """log σ as it is known, or as it became in the units of the data (`rescaled`)."""
+        return math.log(self.std) if parameter is None else parameter
 
     def log_prior(self, parameter: Values | None) -> float:
         return 0.0
