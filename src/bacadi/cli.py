@@ -11,11 +11,10 @@ from typer.core import TyperGroup
 from bacadi.commands.check import check
 from bacadi.commands.demo import demo
 from bacadi.commands.evaluate import evaluate
-from bacadi.commands.exits import BAD_INPUT, FAILURE, INTERRUPTED
 from bacadi.commands.export import export
 from bacadi.commands.fit import fit, resume
 from bacadi.commands.simulate import simulate
-from bacadi.errors import BacadiError
+from bacadi.errors import BAD_INPUT, FAILURE, INTERRUPTED, BacadiError
 
 _DEBUG_VARIABLE = "BACADI_DEBUG"
 # Typer brings a click of its own or uses the one installed, by version; this is the class that it raises.

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bacadi.baselines.ci import StructureTests
-from bacadi.baselines.ut_igsp import Found, Limits, PermutationSearch
+from bacadi.baselines.ut_igsp import Limits, PermutationSearch, ScoredGraph
 from bacadi.data.contexts import ContextData
 
 N_TASKS, ALPHA, ALPHA_INV = 30, 1e-3, 1e-3
@@ -49,7 +49,7 @@ def reference_task(seed: int) -> ReferenceTask:
     return ReferenceTask(data, graph, np.eye(d, dtype=np.int8), [rng.permutation(d).tolist() for _ in range(5)])
 
 
-def our_search(task: ReferenceTask, tests: StructureTests, edges_first: bool) -> Found:
+def our_search(task: ReferenceTask, tests: StructureTests, edges_first: bool) -> ScoredGraph:
     """The best graph from the task's orders, no target known."""
     rules = PermutationSearch(tests, np.zeros(task.targets.shape, dtype=bool), edges_first)
     rng = np.random.default_rng(0)

@@ -1,31 +1,27 @@
 """The DAG bootstrap: what is resampled, how estimates become draws, weights, retries, and its Gaussian parameters."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from bacadi.baselines import (
-    JCIPC,
-    AbstractBaseline,
-    AverageLikelihoodWeights,
-    Bootstrap,
-    Estimate,
-    PosteriorWeights,
-    UniformWeights,
-)
-from bacadi.baselines.bootstrap import resampled
+from bacadi.baselines import JCIPC, AbstractBaseline, Bootstrap, Estimate
+from bacadi.baselines.bootstrap import AverageLikelihoodWeights, PosteriorWeights, UniformWeights, resampled
+from bacadi.baselines.dcdi.dcdi import DCDIG
 from bacadi.baselines.gaussian import fit_gaussian
 from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError, InferenceError
 from bacadi.graph import consistent_extensions, is_acyclic
+from bacadi.inference.method import Monitor
 from bacadi.metrics.evaluate import evaluate
 from bacadi.metrics.likelihood import MaximumLikelihood
 from bacadi.posterior.posterior import Draw
 from bacadi.simulate import SyntheticSpec, simulate
 from bacadi.simulate.graphs import ErdosRenyi, erdos_renyi_dag
+
+from .problems import problem, run
 
 UNDIRECTED = np.array([[0, 1, 0], [1, 0, 0], [0, 0, 0]], dtype=np.int8)
 TASK = simulate(SyntheticSpec(n_variables=3, graph=ErdosRenyi(1)), seed=0)
@@ -78,7 +74,11 @@ class Together(Fixed):
 
 
 def fit(baseline, n_samples=6, **options):
-    return Bootstrap(baseline, n_samples=n_samples, **options).fit(TASK.data, jobs=1)
+    return run(Bootstrap(baseline, n_samples=n_samples, jobs=1, **options), TASK.data)
+
+
+def values_of(fitted):
+    return {name: parameter.values for name, parameter in fitted.parameters.items()}
 
 
 def test_rows_are_drawn_with_replacement_within_each_context():
@@ -132,9 +132,9 @@ def test_a_pair_found_often_counts_once_by_posterior_and_often_by_uniform_weight
 
 
 def test_any_number_of_jobs_gives_the_same_posterior():
-    bootstrap = Bootstrap(JCIPC(alpha=0.05), n_samples=4)
-    one, two = (bootstrap.fit(TASK.data, seed=5, jobs=jobs) for jobs in (1, 2))
-    other = bootstrap.fit(TASK.data, seed=6, jobs=1)
+    by_jobs = [Bootstrap(JCIPC(alpha=0.05), n_samples=4, jobs=jobs) for jobs in (1, 2)]
+    one, two = (run(bootstrap, TASK.data, seed=5) for bootstrap in by_jobs)
+    other = run(by_jobs[0], TASK.data, seed=6)
     for name in ("graph", "intervention_target", "log_weight"):
         np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
     for name, parameter in one.parameters.items():
@@ -151,11 +151,14 @@ def test_a_failed_sample_is_tried_again_with_a_smaller_level():
 def test_a_sample_that_fails_ten_times_is_dropped_and_counted():
     middle = float(np.median(TASK.data.x[TASK.data.context == 0, 0]))
     heard = []
-    posterior = Bootstrap(Failing(never_below=middle), n_samples=12).fit(TASK.data, jobs=1, report=heard.append)
+    bootstrap = Bootstrap(Failing(never_below=middle), n_samples=12, jobs=1)
+    posterior = run(bootstrap, TASK.data, monitor=Monitor(heard.append))
     assert 0 < posterior.attrs["n_dropped"] < 12
     assert posterior.n_draws + posterior.attrs["n_dropped"] == 12
-    assert [progress.done for progress in heard] == list(range(1, 13))
-    assert heard[-1].dropped == posterior.attrs["n_dropped"] and heard[-1].total == 12
+    assert [progress.step for progress in heard] == list(range(1, 13))
+    n_dropped = posterior.attrs["n_dropped"]
+    assert heard[-1].entries == {"dropped": n_dropped} and heard[-1].total == 12
+    assert heard[-1].phase == "bootstrap" and heard[-1].note == f"{n_dropped} failed"
 
 
 def test_if_every_sample_fails_the_reason_is_given():
@@ -182,7 +185,20 @@ def test_senseless_choices_are_refused(options):
 
 def test_no_process_is_no_bootstrap():
     with pytest.raises(ConfigError, match="jobs >= 1"):
-        Bootstrap(Fixed()).fit(TASK.data, jobs=0)
+        Bootstrap(Fixed(), jobs=0)
+
+
+def test_a_bootstrap_says_what_it_runs_and_how_often():
+    assert Bootstrap(JCIPC()).opening() == "running JCI-PC on 20 bootstrap samples"
+    together = "running DCDI-G on 5 bootstrap samples together, which takes minutes"
+    assert Bootstrap(DCDIG()).opening() == together
+    assert "on 7 bootstrap samples" in Bootstrap(Fixed(), n_samples=7).opening()
+
+
+def test_knowledge_beyond_certain_targets_is_refused():
+    known = problem(TASK.data)
+    with pytest.raises(ConfigError, match="certain targets alone"):
+        Bootstrap(Fixed()).check(replace(known, knowledge=known.knowledge.limit_parents(1)))
 
 
 def test_parameters_are_those_of_the_metrics_and_make_a_likelihood():
@@ -190,11 +206,11 @@ def test_parameters_are_those_of_the_metrics_and_make_a_likelihood():
     for _ in range(5):
         graph = erdos_renyi_dag(rng, 3, 0.7)
         targets = (rng.random((3, 3)) < 0.4).astype(np.int8)
-        found, draw = fit_gaussian(data, graph, targets), Draw(graph, targets, {})
+        found, draw = values_of(fit_gaussian(data, graph, targets)), Draw(graph, targets, {})
         expected = MaximumLikelihood(data)
-        np.testing.assert_allclose(found.weight, expected.weights(draw), atol=1e-9)
-        np.testing.assert_allclose(found.noise_std, [node.noise_std for node in expected.learned(draw)])
-        np.testing.assert_allclose(found.intercept, [node.intercept for node in expected.learned(draw)], atol=1e-9)
+        np.testing.assert_allclose(found["weight"], expected.weights(draw), atol=1e-9)
+        np.testing.assert_allclose(found["noise_std"], [node.noise_std for node in expected.learned(draw)])
+        np.testing.assert_allclose(found["intercept"], [node.intercept for node in expected.learned(draw)], atol=1e-9)
     posterior = fit(Fixed())
     assert evaluate(posterior, TASK)["interventional_nll"] > 0
     assert is_acyclic(posterior.graph).all()
@@ -203,7 +219,7 @@ def test_parameters_are_those_of_the_metrics_and_make_a_likelihood():
 def test_no_other_parameters_are_more_likely():
     data, graph = TASK.data, np.array([[0, 1, 1], [0, 0, 1], [0, 0, 0]], dtype=np.int8)
     targets = np.array([[0, 0, 1], [0, 0, 0], [0, 0, 0]], dtype=np.int8)
-    found = fit_gaussian(data, graph, targets)
+    found = values_of(fit_gaussian(data, graph, targets))
     free = data.context != 1
 
     def loss(values):
@@ -211,14 +227,15 @@ def test_no_other_parameters_are_more_likely():
         return 0.5 * np.sum(residual**2) / np.exp(2 * values[3]) + free.sum() * values[3]
 
     best = minimize(loss, np.zeros(4))
-    ours = loss(np.array([*found.weight[:2, 2], found.intercept[2], np.log(found.noise_std[2])]))
+    ours = loss(np.array([*found["weight"][:2, 2], found["intercept"][2], np.log(found["noise_std"][2])]))
     assert ours <= best.fun + 1e-6
-    np.testing.assert_allclose(found.effect_mean[0, 2], data.x[data.context == 1, 2].mean())
+    np.testing.assert_allclose(found["effect_mean"][0, 2], data.x[data.context == 1, 2].mean())
 
 
 def test_one_row_of_an_effect_has_a_finite_density():
     x = np.random.default_rng(0).normal(size=(20, 2))
     data = ContextData(x, np.array([0] * 19 + [1]), ("a", "b"), ("k",), "obs")
     found = fit_gaussian(data, np.zeros((2, 2), np.int8), np.array([[1, 0]], np.int8))
-    assert found.effect_noise_std[0, 0] == found.noise_std[0]
+    values = values_of(found)
+    assert values["effect_noise_std"][0, 0] == values["noise_std"][0]
     assert found.log_likelihood < 0

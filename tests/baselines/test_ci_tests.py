@@ -20,8 +20,9 @@ def test_partial_correlation_is_that_of_regression_residuals():
     x = rng.normal(size=(60, 6)) @ rng.normal(size=(6, 6))
     others = np.column_stack([np.ones(60), x[:, [1, 3, 4]]])
     residuals = x - others @ np.linalg.lstsq(others, x, rcond=None)[0]
-    value, rank = partial_correlation(correlation(x), np.array([1, 3, 4, 0, 5]))
+    value, rank, *left = partial_correlation(correlation(x), np.array([1, 3, 4, 0, 5]))
     assert rank == 3
+    np.testing.assert_allclose(left, (residuals.var(axis=0) / x.var(axis=0))[[0, 5]])
     assert value == pytest.approx(stats.pearsonr(residuals[:, 0], residuals[:, 5])[0], abs=1e-12)
 
 

@@ -14,13 +14,23 @@ from scipy.stats import norm
 from bacadi.baselines.base import Estimate
 from bacadi.baselines.bootstrap import Bootstrap
 from bacadi.baselines.dcdi.dcdi import DCDIG, SCORING_STD, NetworkEstimate
-from bacadi.baselines.dcdi.model import MIN_STD, Known, Sample, Score, cyclicity, straight_through
+from bacadi.baselines.dcdi.model import (
+    MIN_STD,
+    ContextRows,
+    Masks,
+    cyclicity,
+    initial_parameters,
+    negative_log_likelihood,
+    straight_through,
+)
 from bacadi.baselines.dcdi.train import acyclic_above, split_rows
 from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError, DataError
 from bacadi.graph import is_acyclic
 from bacadi.metrics.likelihood import density_of
 from bacadi.posterior.posterior import Posterior
+
+from .problems import run
 
 # Chosen on this task so that ten thousand iterations do: the tests below show that masks and directions are wired
 # rightly, not how accurate DCDI-G is. A later start of the constraint (the default) costs three times as many.
@@ -79,12 +89,11 @@ def test_the_likelihood_takes_the_effect_where_the_mask_is_one(perfect: bool, ro
     rng, context = np.random.default_rng(0), np.array([0, 1, 2, 2, 1, 0])
     x = rng.normal(size=(6, 3)).astype(np.float32)
     with jax.enable_x64(True):
-        score = Score(2, perfect, rows_per_mask)
-        parameters = score.init(jax.random.key(0), 3, 2, (0.0, 0.0))
+        parameters = initial_parameters(jax.random.key(0), 3, 2, n_hidden=2, perfect=perfect)
         parameters = jax.tree.map(lambda leaf: leaf + jnp.asarray(rng.normal(size=leaf.shape), leaf.dtype), parameters)
-        known = Known(jnp.asarray(GRAPH, jnp.float32), jnp.asarray(TARGETS, jnp.float32))
-        rows = Sample(jnp.asarray(x), jnp.asarray(context[:, None] == [1, 2], jnp.float32))
-        value = score.negative_log_likelihood(jax.random.key(1), parameters, known, rows)
+        known = Masks(jnp.asarray(GRAPH, jnp.float32), jnp.asarray(TARGETS, jnp.float32))
+        rows = ContextRows(jnp.asarray(x), jnp.asarray(context[:, None] == [1, 2], jnp.float32))
+        value = negative_log_likelihood(jax.random.key(1), parameters, known, rows, rows_per_mask)
 
     def mean(networks, row, j):
         unit = (row * GRAPH[:, j]) @ networks.first[:, j] + networks.first_bias[j]
@@ -96,7 +105,7 @@ def test_the_likelihood_takes_the_effect_where_the_mask_is_one(perfect: bool, ro
             centre, log_std = mean(parameters.networks, row, j), parameters.log_std[j]
             if k > 0 and TARGETS[k - 1, j]:
                 own = jax.tree.map(lambda leaf, k=k: leaf[k - 1], parameters.effect)
-                centre, log_std = own.mean[j] if perfect else mean(own, row, j), parameters.effect_log_std[k - 1, j]
+                centre, log_std = own.value[j] if perfect else mean(own, row, j), parameters.effect_log_std[k - 1, j]
             total += norm.logpdf(row[j], centre, np.exp(log_std) + MIN_STD)
     np.testing.assert_allclose(value, -total / 6, rtol=1e-5)
 
@@ -136,7 +145,7 @@ def test_the_networks_are_fitted_in_the_units_of_the_data(found: list[Estimate],
 def test_a_posterior_holds_the_networks_and_is_scored_by_them(perfect: bool, tmp_path):
     """The density by the names of the stored parameters is that of the estimate, entry by entry, also from a file."""
     data, bootstrap = chain_data(unit=10.0), Bootstrap(replace(BRIEF, perfect=perfect), n_samples=1)
-    bootstrap.fit(data).save(tmp_path / "posterior.nc")
+    run(bootstrap, data).save(tmp_path / "posterior.nc")
     posterior = Posterior.load(tmp_path / "posterior.nc")
     assert "weight" not in posterior.parameters and ("effect_mean" in posterior.parameters) == perfect
     assert (posterior.parameters["negative_slope"].values == 0.25).all()
@@ -160,8 +169,8 @@ def test_the_likelihood_of_rows_takes_effects_for_targets_and_counts_parameters(
     std = np.full(means.shape, SCORING_STD)
     for k, j in np.argwhere(TARGETS):
         rows = data.context == k + 1
-        means[rows, j] = found.effects.mean_in(k, found.graph, data.x[rows])[:, j]
-        std[rows, j] = max(found.effects.std[k, j], SCORING_STD)
+        means[rows, j] = found.effect.at(k).mean(found.graph, data.x[rows])[:, j]
+        std[rows, j] = max(found.effect_std[k, j], SCORING_STD)
     np.testing.assert_allclose(fitted.log_likelihood, norm.logpdf(data.x, means, std).sum(), rtol=1e-9)
     edges = int(found.graph.sum())
     into_targets = int((TARGETS @ found.graph.sum(axis=0)).sum())

@@ -12,6 +12,8 @@ from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError, DataError, InferenceError
 from bacadi.graph import i_cpdag
 
+from .problems import run
+
 GRAPH = np.array([[0, 1, 0, 0, 0], [0, 0, 1, 0, 0], [0, 0, 0, 1, 1], [0, 0, 0, 0, 0], [0, 0, 0, 0, 0]], dtype=np.int8)
 TARGETS = np.array([[0, 1, 0, 0, 0], [0, 0, 0, 0, 1]], dtype=np.int8)
 
@@ -68,7 +70,7 @@ def test_gies_without_observational_rows_and_a_bootstrap_of_it():
     data = tree_data(counts=(0, 1000, 1000))
     found = GIES().estimate(np.random.default_rng(0), data, TARGETS.astype(float))
     np.testing.assert_array_equal(found.graph, GRAPH)
-    posterior = Bootstrap(GIES(), n_samples=2).fit(tree_data(), known_targets=TARGETS.astype(float), jobs=1)
+    posterior = run(Bootstrap(GIES(), n_samples=2, jobs=1), tree_data(), TARGETS.astype(float))
     np.testing.assert_array_equal(posterior.most_probable_graph(), GRAPH)
 
 

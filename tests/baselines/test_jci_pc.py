@@ -16,6 +16,8 @@ from bacadi.graph import i_cpdag, is_acyclic, skeleton, topological_order
 from bacadi.simulate import SyntheticSpec, simulate
 from bacadi.simulate.graphs import erdos_renyi_dag
 
+from .problems import run
+
 CHAIN = [(0, 1), (1, 2), (2, 3)]
 FORK = [(0, 1), (0, 2), (0, 3)]
 COLLIDER = [(0, 2), (1, 2), (2, 3)]
@@ -185,7 +187,7 @@ def test_columns_that_determine_each_other_are_named():
         x[:, 3] = 1 - 2 * x[:, 1]
 
     with pytest.raises(DataError, match=r"'x1', 'x3' .* singular"):
-        Bootstrap(JCIPC(), n_samples=2).fit(small(twice), jobs=1)
+        run(Bootstrap(JCIPC(), n_samples=2, jobs=1), small(twice))
 
 
 def test_a_column_that_the_context_determines_is_named():

@@ -42,7 +42,10 @@ def arguments(table: Path, tmp_path: Path) -> list[str]:
     """A tiny fit of the table by SVGD into the folder `run`."""
     config = tmp_path / "small.toml"
     # Steep schedules, so that twenty steps leave acyclic particles for every seed in use.
-    config.write_text("[svgd]\nsamples = 8\nlearning_rate = 0.1\nbeta = 200\nreading = 'limit'\n")
+    config.write_text(
+        "[method]\ntype = 'svgd'\nreader = 'limit'\n[method.estimator]\ntype = 'relaxed'\nn_samples = 8\n"
+        "[method.optimizer]\ntype = 'rmsprop'\nlearning_rate = 0.1\n[method.beta]\ntype = 'ramp'\nslope = 200\n"
+    )
     known = ["fit", str(table), "--context", "context", "--observational", "obs", "--config", str(config)]
     return [*known, "--method", "svgd", *TINY, "--out", str(tmp_path / "run")]
 

@@ -53,10 +53,12 @@ def test_posterior_and_record(done: Path, table: Path) -> None:
     posterior = bacadi.load(done / "posterior.nc")
     assert posterior.graph.shape == (1, 4, 3, 3) and posterior.intervention_target.shape == (1, 4, 2, 3)
     assert posterior.attrs["seed"] == 0 and posterior.attrs["version"] == bacadi.__version__
-    assert posterior.attrs["settings"]["svgd"]["samples"] == 8 and posterior.attrs["wall_time"] > 0
+    assert (
+        posterior.attrs["configuration"]["method"]["estimator"]["n_samples"] == 8 and posterior.attrs["wall_time"] > 0
+    )
     assert {"configuration", "preset", "data_sha256"} <= set(posterior.attrs)
     record = json.loads((done / "config.json").read_text())
-    assert record["data"]["path"] == str(table.resolve()) and record["settings"]["svgd"]["steps"] == 20
+    assert record["data"]["path"] == str(table.resolve()) and record["configuration"]["method"]["n_steps"] == 20
     assert events(done)[0] == "start" and events(done)[-1] == "done"
 
 

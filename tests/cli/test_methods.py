@@ -10,8 +10,8 @@ from click.testing import Result
 import bacadi
 from bacadi.baselines import Estimate
 from bacadi.baselines.dcdi.dcdi import DCDIG
+from bacadi.config.names import BASELINE, NAMES
 from bacadi.data.contexts import ContextData
-from bacadi.settings.methods import BASELINES
 
 from .conftest import Run
 from .test_fit import FILES, events, interrupt_at, rows
@@ -49,9 +49,9 @@ def test_every_method_writes_the_files(method: str, run: Run, plain: list[str]) 
     assert len(rows(folder / "edges.csv")) == len(rows(folder / "targets.csv")) == 6
     chosen = "mcmc" if method == "auto" else method
     record, posterior = json.loads((folder / "config.json").read_text()), bacadi.load(folder / "posterior.nc")
-    assert record["method"] == posterior.attrs["method"] == chosen and chosen in record["settings"]
-    assert record["preset"] == posterior.attrs["preset"] == (None if chosen in BASELINES else "default")
-    assert posterior.attrs["settings"] == record["settings"] and posterior.attrs["wall_time"] > 0
+    assert record["method"] == posterior.attrs["method"] == chosen
+    assert record["preset"] == posterior.attrs["preset"] == (None if chosen in NAMES[BASELINE] else "default")
+    assert posterior.attrs["configuration"] == record["configuration"] and posterior.attrs["wall_time"] > 0
     assert events(folder)[:2] == ["start", "opening"] and events(folder)[-1] == "done"
 
 
@@ -69,7 +69,7 @@ def test_dcdi_g_with_the_training_left_out(run: Run, plain: list[str], monkeypat
 
 @pytest.mark.slow
 def test_dcdi_g(run: Run, plain: list[str], tmp_path: Path) -> None:
-    text = "[dcdi-g]\nmax_iterations = 200\nrefit_iterations = 20\nbatch_size = 8\n"
+    text = "[method]\ntype = 'dcdi-g'\n[method.baseline]\nmax_iterations = 200\nrefit_iterations = 20\nbatch_size = 8\n"
     fitted(run, *plain, "--method", "dcdi-g", "--samples", 2, *with_config(tmp_path, text))
     assert bacadi.load(Path(plain[-1]) / "posterior.nc").attrs["method"] == "dcdi-g"
 
@@ -79,14 +79,14 @@ def test_models_and_presets_by_mcmc(extra: tuple[str, ...], run: Run, plain: lis
     fitted(run, *plain, *SHORT, *extra, "--seed", 2)
     record = json.loads((Path(plain[-1]) / "config.json").read_text())
     assert record["method"] == "mcmc"
-    assert record["settings"]["model"]["units"] == ("raw" if "paper" in extra else "own")
+    assert record["configuration"]["model"]["standardize_within"] == ("paper" not in extra)
 
 
 @pytest.mark.parametrize("effect", ["soft", "shift", "scale", "any"])
 def test_effects_by_mcmc(effect: str, run: Run, plain: list[str], tmp_path: Path) -> None:
     fitted(run, *plain, *SHORT, *with_config(tmp_path, f"[model]\neffect = '{effect}'\n"))
     posterior = bacadi.load(Path(plain[-1]) / "posterior.nc")
-    assert posterior.attrs["settings"]["model"]["effect"] == effect
+    assert posterior.attrs["configuration"]["model"]["effect"]["type"] == effect
 
 
 def test_the_default_finds_the_cause(run: Run, plain: list[str]) -> None:

@@ -29,10 +29,10 @@ def test_broken_tables(case: BrokenTable, run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("extra", "expected"),
     [
-        (("--method", "mcmc"), ("--particles", "no effect with method mcmc", "--method svgd")),
+        (("--method", "mcmc"), ("[method]", "no effect with method mcmc", "--method svgd")),
         (("--sweeps", "9"), ("--sweeps", "no effect with method svgd", "only with mcmc")),
         (("--samples", "9"), ("--samples", "no effect with method svgd", "jci-pc or ut-igsp or dcdi-g")),
-        (("--time-budget", "0"), ("--time-budget is 0.0", "above 0.")),
+        (("--time-budget", "9"), ("--time-budget", "no effect with method svgd", "only with mcmc")),
         (("--method", "svgdd"), ("'svgdd'", "did you mean 'svgd'")),
         (("--model", "linaer"), ("--model", "did you mean 'linear'")),
         (("--preset", "author"), ("'author'", "did you mean 'authors'")),
@@ -53,6 +53,12 @@ def test_bad_options(extra: tuple[str, ...], expected: tuple[str, ...], run: Run
     assert not Path(arguments[-1]).exists()
 
 
+def test_values_of_flags_are_validated(run: Run, plain: list[str]) -> None:
+    assert_refused(run(*plain, "--time-budget", "0"), "--time-budget is 0.0", "above 0.")
+    assert_refused(run(*plain, "--replicas", "1"), "--replicas is 1", "at least 2.")
+    assert not Path(plain[-1]).exists()
+
+
 def test_context_and_out_are_asked_for(run: Run, table: Path) -> None:
     assert_refused(run("fit", table, "--out", "x"), "--context COLUMN", "'context'")
     assert_refused(run("fit", table, "--context", "context"), "--out DIR")
@@ -68,7 +74,7 @@ def test_out_must_be_a_folder(run: Run, arguments: list[str], table: Path) -> No
 
 def test_broken_config_and_targets_leave_nothing(run: Run, arguments: list[str], tmp_path: Path) -> None:
     for option, name, text, expected in (
-        ("--config", "c.toml", "[svgd]\nstep = 3\n", "did you mean 'steps'"),
+        ("--config", "c.toml", "[method]\ntype = 'svgd'\nn_step = 3\n", "did you mean 'n_steps'"),
         ("--targets", "t.csv", "context,variable\nb,z\n", "Line 2"),
     ):
         (tmp_path / name).write_text(text)

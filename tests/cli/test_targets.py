@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bacadi.commands.targets import from_cells, known_targets, to_cells
 from bacadi.data.contexts import ContextData
 from bacadi.errors import BacadiError
+from bacadi.model.knowledge import Knowledge
+from bacadi.model.statements import from_record, labels_of, named_targets, to_record
 
 DATA = ContextData(np.zeros((3, 3)), np.array([0, 1, 2]), ("a", "b", "c"), ("b", "a+c"), "obs")
 NAN = np.nan
@@ -16,12 +17,12 @@ NAN = np.nan
 def from_text(folder: Path, text: str) -> np.ndarray:
     path = folder / "known.csv"
     path.write_text(text)
-    return known_targets(str(path), DATA)
+    return named_targets(str(path), DATA)
 
 
 def test_unknown_and_labels() -> None:
-    assert known_targets("unknown", DATA) is None
-    np.testing.assert_array_equal(known_targets("known", DATA), [[0, 1, 0], [1, 0, 1]])
+    assert named_targets("unknown", DATA) is None
+    np.testing.assert_array_equal(named_targets("known", DATA), [[0, 1, 0], [1, 0, 1]])
 
 
 def test_two_columns_make_listed_contexts_known(tmp_path: Path) -> None:
@@ -32,8 +33,9 @@ def test_two_columns_make_listed_contexts_known(tmp_path: Path) -> None:
 def test_three_columns_make_listed_cells_known(tmp_path: Path) -> None:
     known = from_text(tmp_path, "context,variable,target\nb,a,0\n b , b , 1\n")
     np.testing.assert_array_equal(known, [[0, 1, NAN], [NAN] * 3])
-    np.testing.assert_array_equal(from_cells(to_cells(known, DATA), DATA), known)
-    assert from_cells(to_cells(None, DATA), DATA) is None
+    labels = labels_of(DATA)
+    knowledge = Knowledge.none(3, 2, labels).known_targets(known)
+    np.testing.assert_array_equal(from_record(to_record(knowledge), labels).certain_targets(), known)
 
 
 BROKEN = [
@@ -60,6 +62,6 @@ def test_broken_files(text: str, expected: tuple[str, ...], tmp_path: Path) -> N
 def test_labels_that_name_no_variable_and_no_file() -> None:
     other = ContextData(np.zeros((1, 2)), np.array([1]), ("gene", "b"), ("gen+b",))
     with pytest.raises(BacadiError, match=r"'gen\+b' names 'gen', which is no variable \(did you mean 'gene'\?\)"):
-        known_targets("known", other)
+        named_targets("known", other)
     with pytest.raises(BacadiError, match=r"'knwn', which is no file \(did you mean 'known'\?\)"):
-        known_targets("knwn", DATA)
+        named_targets("knwn", DATA)

@@ -98,3 +98,20 @@ def test_standardisation_has_its_inverse_recorded(x: np.ndarray) -> None:
     np.testing.assert_allclose(scaled.x.std(axis=0), 1, rtol=1e-8)
     np.testing.assert_allclose(scaled.scaling.invert(scaled.x), data.x, rtol=1e-9, atol=1e-6)
     np.testing.assert_allclose(scaled.standardized().scaling.invert(scaled.x), data.x, rtol=1e-6, atol=1e-5)
+
+
+def test_context_has_to_be_named() -> None:
+    with pytest.raises(DataError, match=r"context=; from its values it could be 'arm'\.$"):
+        from_dataframe(table())
+    with pytest.raises(DataError, match=r"context=; the columns are 'a', 'b' and 'c'\.$"):
+        from_dataframe(table().drop(columns="arm"))
+    with pytest.raises(DataError, match=r"is a ndarray and not a pandas DataFrame"):
+        from_dataframe(table().to_numpy(), "arm")  # type: ignore[arg-type]
+
+
+def test_undefined_results_in_nullable_columns_are_missing() -> None:
+    frame = table()
+    frame["ratio"] = frame["a"].where(frame.index != 3, 0.0).astype("Float64")
+    frame["ratio"] /= frame["ratio"]  # 0 / 0 is NaN there, which pandas does not count as missing
+    with pytest.raises(DataError, match=r"'ratio' has no value in the row with index label 3"):
+        from_dataframe(frame, "arm", "wt")

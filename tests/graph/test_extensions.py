@@ -14,7 +14,7 @@ from bacadi.graph import (
     consistent_union,
     cpdag,
     i_cpdag,
-    rooted,
+    orientations_by_source,
     transitive_closure,
 )
 from bacadi.simulate.graphs import erdos_renyi_dag
@@ -161,7 +161,7 @@ def test_chain_components_are_the_parts_of_the_undirected_graph():
 
 def test_every_source_of_a_component_is_offered_once():
     path = np.eye(4, k=1, dtype=int) + np.eye(4, k=-1, dtype=int)
-    roots = dict(rooted(path, np.arange(4)))
+    roots = dict(orientations_by_source(path, np.arange(4)))
     assert sorted(roots) == [0, 1, 2, 3]
     np.testing.assert_array_equal(np.argwhere(roots[1]), [[1, 0], [1, 2], [2, 3]])
 

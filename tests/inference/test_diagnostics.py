@@ -218,7 +218,7 @@ def test_stats_go_into_a_posterior_and_its_file(tmp_path: Path) -> None:
     posterior = Posterior(np.triu(graphs, 1), targets, np.full((2, 50), -np.log(100)), VARIABLES, CONTEXTS)
     replace(posterior, sample_stats=found.to_stats()).save(tmp_path / "posterior.nc")
     stats = Posterior.load(tmp_path / "posterior.nc").sample_stats
-    assert stats["edge_rhat"].dims == ("source", "target") and stats["target_ess"].dims == ("context", "variable")
+    assert stats["edge_rhat"].dims == ("source", "target") and stats["target_ess"].dims == ("context", "node")
     assert stats["swap_rate"].dims == ("chain", "level")
     for name, stat in found.to_stats().items():
         np.testing.assert_array_equal(stats[name].values, stat.values)

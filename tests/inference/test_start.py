@@ -15,7 +15,7 @@ from bacadi.evidence.gp.factor import Group
 from bacadi.graph import is_acyclic
 from bacadi.inference.mcmc import ladder as tempering
 from bacadi.inference.mcmc.method import MCMC
-from bacadi.inference.mcmc.start import edge_weights, initial, settle, shifts, target_weights
+from bacadi.inference.mcmc.start import edge_weights, fit_hyperparameters, initial, mean_shift_z, target_weights
 from bacadi.model.knowledge import Knowledge
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.model import Model
@@ -102,7 +102,7 @@ def test_unusual_data(name: str) -> None:
     )
     np.testing.assert_allclose(edges, edges.T, atol=1e-12)
     assert (edges[off] > 0).all() and not edges[~off].any()
-    assert (targets > 0).all() and np.isfinite(shifts(data)).all()
+    assert (targets > 0).all() and np.isfinite(mean_shift_z(data)).all()
     draws = tempering.sample(collapsed, data, MCMC(n_draws=10, n_sweeps=20), 0)
     assert is_acyclic(draws.graphs.reshape(-1, *draws.graphs.shape[2:])).all()
 
@@ -124,13 +124,13 @@ def test_a_clear_structure_is_found_at_once() -> None:
 
 def test_open_choices_are_settled_as_at_the_truth() -> None:
     """Networks of the paper's recipe: at the true structure the choice is the best or within 10 nats of it (where the
-    others are up to 142 worse), and depends on nothing but the data. A linear model has nothing to settle."""
+    others are up to 142 worse), and depends on nothing but the data. A linear model has nothing to fit_hyperparameters."""
     task = simulate(SyntheticSpec(8, ErdosRenyi(1), Neural()), seed=2)
-    data = task.data.in_own_units()
+    data = task.data.standardized_within()
     collapsed = Model(NeuralGaussian(noise=InferredNoise(1.0, 0.5)), HardGaussian(InferredNoise(1.0, 0.5))).collapse(
         data
     )
-    settled, again = (settle(collapsed, data).evidence for _ in range(2))
+    settled, again = (fit_hyperparameters(collapsed, data).evidence for _ in range(2))
     assert isinstance(settled, KernelEvidence) and isinstance(again, KernelEvidence) and settled.settled
     assert settled.groups == again.groups and len(set(settled.groups)) == 1
     requests = np.arange(8), task.graph.T.astype(bool), np.ascontiguousarray(task.targets.T)
@@ -143,7 +143,7 @@ def test_open_choices_are_settled_as_at_the_truth() -> None:
     values = {group: at_truth(group) for group in settled.choice.options}
     assert values[settled.groups[0]] > max(values.values()) - 10
     linear = MODEL.collapse(data)
-    assert settle(linear, data) is linear
+    assert fit_hyperparameters(linear, data) is linear
 
 
 def test_a_model_without_effects_has_no_targets() -> None:

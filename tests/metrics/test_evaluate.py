@@ -17,7 +17,7 @@ from bacadi.metrics.evaluate import CLASS_PARAMETER, evaluate
 from bacadi.model.bge import BGe
 from bacadi.model.model import Model
 from bacadi.model.neural import NeuralGaussian
-from bacadi.posterior import Posterior
+from bacadi.posterior import Posterior, weights
 from bacadi.simulate import ErdosRenyi, GeneExpressionSpec, HeldOut, Interventions, Neural, SyntheticSpec, simulate
 from bacadi.simulate.expression import HeldOutKnockOuts, KnockOuts
 from bacadi.simulate.files import load_truth, write_task
@@ -53,7 +53,7 @@ def some_posterior(task, n=6, seed=0, **fields):
     d = task.data.n_variables
     graphs = np.stack([task.graph] * 2 + [erdos_renyi_dag(rng, d, 1) for _ in range(n - 2)])
     targets = np.stack([task.targets] * 3 + [rng.integers(0, 2, task.targets.shape) for _ in range(n - 3)])
-    return Posterior.from_draws(task.data, graphs, targets, rng.normal(size=n), **fields)
+    return Posterior.from_draws(task.data, graphs, targets, rng.normal(size=n), weights.posterior, **fields)
 
 
 def with_linear_parameters(task, n=6):
@@ -129,6 +129,7 @@ def test_names_decide_and_not_positions():
         posterior.graph[0][:, variables][:, :, variables],
         posterior.intervention_target[0][:, contexts][:, :, variables],
         posterior.sample_stats["log_posterior"].values[0],
+        weights.posterior,
         parameters={name: Labelled(v, posterior.parameters[name].dims) for name, v in parameters.items()},
     )
     assert evaluate(same, TASK) == pytest.approx(evaluate(posterior, TASK))
@@ -145,6 +146,7 @@ def test_the_scale_in_which_the_posterior_was_learned_does_not_matter():
         plain.graph[0],
         plain.intervention_target[0],
         plain.sample_stats["log_posterior"][0][0],
+        weights.posterior,
     )
     assert evaluate(scaled, TASK) == pytest.approx(evaluate(plain, TASK))
 

@@ -13,7 +13,7 @@ from bacadi.metrics.evaluate import aligned, evaluate
 from bacadi.metrics.likelihood import FunctionDensity, density_of, log_rows
 from bacadi.model.bge import BGe
 from bacadi.model.gaussian_process import GaussianProcess
-from bacadi.model.kernels import RBF, AdditiveRBF
+from bacadi.model.kernels import RBF, AdditiveKernel, Constant, LinearKernel
 from bacadi.model.knowledge import Knowledge
 from bacadi.model.model import Model
 from bacadi.model.neural import NeuralGaussian
@@ -22,6 +22,7 @@ from bacadi.posterior.posterior import Posterior
 from bacadi.simulate import ErdosRenyi, HeldOut, Neural, SyntheticSpec, Task, simulate
 
 D = 5
+REST = Constant(1.0) + LinearKernel(0.5)
 SHORT = MCMC(n_sweeps=30, n_levels=4, max_temperature=4.0)
 
 
@@ -50,8 +51,8 @@ def gaussian_process(collapse: Collapse, task: Task, x: np.ndarray, node: int) -
     kernel, ratio = collapse.collapsed.evidence.groups[node]  # type: ignore[attr-defined]
     parents = task.graph[:, node] == 1
     rows = collapse.data.x[untargeted(task.data.context, task.targets)[:, node] == 1]
-    cross = kernel.cross(x[:, parents], rows[:, parents])
-    gain = np.linalg.solve(kernel.gram(rows[:, parents]) + ratio * np.eye(len(rows)), cross.T).T
+    cross = kernel(x[:, parents], rows[:, parents])
+    gain = np.linalg.solve(kernel(rows[:, parents], rows[:, parents]) + ratio * np.eye(len(rows)), cross.T).T
     return gain @ rows[:, node], np.sqrt(kernel.diagonal(x[:, parents]) - (gain * cross).sum(axis=1))
 
 
@@ -61,7 +62,7 @@ def gaussian_process(collapse: Collapse, task: Task, x: np.ndarray, node: int) -
         (Model(mechanism=NeuralGaussian()), False),
         (Model(mechanism=NeuralGaussian(), own_units=True), True),
         (
-            Model(mechanism=GaussianProcess((RBF(2.0, linear=0.5, constant=1.0),), FixedNoise(0.3)), own_units=True),
+            Model(mechanism=GaussianProcess((REST + RBF(2.0),), FixedNoise(0.3)), own_units=True),
             True,
         ),
     ],
@@ -136,7 +137,7 @@ def test_linear_fits_predict_nearly_as_the_truth(mechanism: BGe | None, standard
 def test_functions_keep_their_meaning_when_variables_are_reordered() -> None:
     """Additive functions have units of one input each and here a linear part, which are reordered with the rest."""
     task = nonlinear_task(1)
-    mechanism = GaussianProcess((AdditiveRBF(linear=0.5, constant=1.0), AdditiveRBF(3.0, linear=0.5, constant=1.0)))
+    mechanism = GaussianProcess((REST + AdditiveKernel(), REST + AdditiveKernel(3.0)))
     posterior, _ = drawn_given_the_truth(task, Model(mechanism=mechanism, own_units=True), 3)
     order = [3, 0, 4, 2, 1]
     data = task.data

@@ -7,7 +7,7 @@ import pytest
 
 from bacadi.data.contexts import ContextData
 from bacadi.data.labelled import Labelled
-from bacadi.posterior import Posterior
+from bacadi.posterior import Posterior, weights
 
 
 def random_posterior(
@@ -28,9 +28,8 @@ def random_posterior(
     }
     stats = {"energy": Labelled(np.arange(5.0), ("step",)), "accepted": Labelled(rng.random(shape) < 0.5)}
     attrs = {"seed": 3, "method": "test", "wall_time": 1.25, "config": {"slope": [1, None]}, "fast": True, "note": None}
-    return Posterior.from_draws(
-        data, graph, targets, rng.normal(size=shape), parameters=parameters, sample_stats=stats, attrs=attrs
-    )
+    log_p, named = rng.normal(size=shape), {"parameters": parameters, "sample_stats": stats, "attrs": attrs}
+    return Posterior.from_draws(data, graph, targets, log_p, weights.posterior, **named)
 
 
 @pytest.fixture(scope="session")

@@ -23,7 +23,7 @@ EMPTY = np.zeros((2, 2), dtype=int)
 def two_variables(graphs, log_p=None, targets=None, **fields) -> Posterior:
     data = ContextData(np.zeros((3, 2)), np.array([0, 1, 1]), ("a", "b"), ("k",), "obs")
     targets = np.zeros((len(graphs), 1, 2)) if targets is None else targets
-    return Posterior.from_draws(data, np.stack(graphs), targets, log_p, **fields)
+    return Posterior.from_draws(data, np.stack(graphs), targets, log_p, weights.posterior, **fields)
 
 
 def permuted(posterior: Posterior, order: np.ndarray) -> Posterior:
@@ -85,6 +85,14 @@ def test_cyclic_draws_are_counted_and_have_no_weight():
     assert posterior.sample_stats["acyclic"].values.tolist() == [[True, False, True]]
     assert posterior.edge_probabilities()[1, 0] == 0
     assert posterior.reweighted(np.zeros((1, 3))).weights.tolist() == [[0.5, 0, 0.5]]
+
+
+def test_the_log_posterior_of_draws_does_not_say_how_to_weight_them():
+    data = ContextData(np.zeros((2, 2)), np.array([0, 1]), ("a", "b"), ("k",), "obs")
+    draws = (np.stack([EDGE, EMPTY]), np.zeros((2, 1, 2)))
+    assert Posterior.from_draws(data, *draws).weights.tolist() == [[0.5, 0.5]]
+    with pytest.raises(TypeError, match=r"weights\.uniform for MCMC"):
+        Posterior.from_draws(data, *draws, np.array([0.0, 1.0]))
 
 
 def test_no_acyclic_draw_is_an_error_with_a_remedy():
@@ -227,10 +235,11 @@ def test_description_names_the_numbers_that_matter():
         ({"variables": ("a", "b")}, "graph"),
         ({"variables": ("a", "a", "b", "c")}, "twice"),
         ({"graph": np.full((2, 7, 4, 4), 2, np.int8)}, "neither 0 nor 1"),
-        ({"parameters": {"weight": Labelled(np.zeros((2, 7, 3)), ("node",))}}, "'variable' has 3"),
+        ({"parameters": {"weight": Labelled(np.zeros((2, 7, 3)), ("node",))}}, "'node' has 3"),
         ({"parameters": {"weight": Labelled(np.zeros(4), ("node",))}}, "does not have the axes"),
         ({"parameters": {"graph": Labelled(np.zeros((2, 7)))}}, "field of its own"),
         ({"parameters": {"x": Labelled(np.zeros((2, 7, 4, 4)), ("node", "node"))}}, "repeat"),
+        ({"parameters": {"x": Labelled(np.zeros((2, 7, 4)), ("variable",))}}, "reserved.*'node'"),
         ({"parameters": {"context": Labelled(np.zeros((2, 7)))}}, "names no axis"),
         ({"sample_stats": {"names": Labelled(np.array(["a"]), ("step",))}}, "no number"),
         ({"constant_data": {"x": Labelled(np.zeros((2, 7)))}}, "constant"),

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -51,6 +52,33 @@ def test_round_trip_of_awkward_content(posterior, tmp_path):
     assert_same(odd, Posterior.load(tmp_path / "deep" / "posterior.nc"))
 
 
+def test_a_file_of_the_first_schema_is_read(tmp_path):
+    """The file was written by the last program whose axis of variables was called `variable` (schema version 1)."""
+    path = Path(__file__).parent / "schema_1.nc"
+    with xr.open_datatree(path, engine="h5netcdf") as tree:
+        assert tree.attrs["schema_version"] == 1
+        assert tree["posterior"]["effect_mean"].dims == ("chain", "draw", "context", "variable")
+        effects = tree["posterior"]["effect_mean"].values
+    posterior = load(path)
+    assert posterior.variables == ("a", "b", "c") and posterior.contexts == ("k1", "k2")
+    assert posterior.observational == "obs" and posterior.attrs["config"] == {"slope": [1, None]}
+    np.testing.assert_array_equal(posterior.parameters["effect_mean"].values, effects)
+    assert posterior.parameters["effect_mean"].dims == ("context", "node")
+    assert posterior.parameters["noise_std"].dims == posterior.constant_data["scale"].dims == ("node",)
+    assert posterior.sample_stats["log_posterior"].values.shape == (2, 3)
+    posterior.save(tmp_path / "posterior.nc")
+    assert_same(posterior, load(tmp_path / "posterior.nc"))
+
+
+def test_changes_in_a_file_of_the_first_schema_are_noticed(tmp_path):
+    path = tmp_path / "posterior.nc"
+    path.write_bytes((Path(__file__).parent / "schema_1.nc").read_bytes())
+    with h5py.File(path, "r+") as file:
+        file["posterior/effect_mean"][0, 0, 0, 1] += 1e-9
+    with pytest.raises(StoreError, match="checksum"):
+        load(path)
+
+
 def test_layout_is_that_of_arviz(posterior, tmp_path):
     save(posterior, tmp_path / "posterior.nc")
     with xr.open_datatree(tmp_path / "posterior.nc", engine="h5netcdf") as tree:
@@ -58,10 +86,10 @@ def test_layout_is_that_of_arviz(posterior, tmp_path):
         graph = tree["posterior"]["graph"]
         assert graph.dims == ("chain", "draw", "source", "target")
         assert graph.sel(source="v1", target="v2").values.tolist() == posterior.graph[..., 1, 2].tolist()
-        assert tree["posterior"]["intervention_target"].dims == ("chain", "draw", "context", "variable")
+        assert tree["posterior"]["intervention_target"].dims == ("chain", "draw", "context", "node")
         assert tree["sample_stats"]["log_weight"].dims == ("chain", "draw")
         assert tree["sample_stats"]["energy"].dims == ("step",)
-        assert tree["constant_data"]["scale"].dims == ("variable",)
+        assert tree["constant_data"]["scale"].dims == ("node",)
         assert tree.attrs["created_by"] == "bacadi" and tree.attrs["seed"] == 3 and tree.attrs["wall_time"] == 1.25
     with h5py.File(tmp_path / "posterior.nc") as file:
         assert file["posterior/graph"].compression == "gzip"

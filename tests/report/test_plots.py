@@ -8,7 +8,7 @@ import pytest
 
 from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError
-from bacadi.posterior import Posterior
+from bacadi.posterior import Posterior, weights
 from bacadi.report import plot_edges, plot_particles, plot_targets, save_figure
 
 
@@ -18,7 +18,8 @@ def make(d: int, m: int, draws: int = 9, name: str = "gene {}") -> Posterior:
     contexts = tuple(f"ctx {k}" for k in range(m))
     data = ContextData(np.zeros((2, d)), np.zeros(2, dtype=int), variables, contexts, "obs")
     graph = np.triu(rng.random((draws, d, d)) < 0.3, 1)
-    return Posterior.from_draws(data, graph, rng.random((draws, m, d)) < 0.2, rng.normal(size=draws))
+    targets, log_p = rng.random((draws, m, d)) < 0.2, rng.normal(size=draws)
+    return Posterior.from_draws(data, graph, targets, log_p, weights.posterior)
 
 
 def images(figure) -> list[np.ndarray]:

@@ -1,24 +1,32 @@
-"""What a baseline is: a procedure that finds one graph and one set of targets. `graph[i, j] = 1` means i -> j.
+"""What a baseline is: a procedure that estimates one graph and one set of targets. `graph[i, j] = 1` means i -> j.
 
 A new baseline is a frozen dataclass of its choices with `estimate`; `Bootstrap` makes a posterior of it.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float, Int8
 
-from bacadi.baselines.gaussian import Fitted, linear_gaussian
+from bacadi.baselines.gaussian import FittedParameters, fit_gaussian
+from bacadi.config.choices import Choice
 from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError, DataError
+
+# The parameter of a posterior that holds the classes of DAGs beside the DAGs drawn from them; the metrics score it.
+CLASS_PARAMETER = "cpdag"
+
+# One row per context and one column per variable: 1 (target), 0 (not a target) or NaN (unknown). None: all unknown.
+KnownTargets = Float[np.ndarray, "M d"] | None
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a baseline finds on one (resampled) data set.
+    """The answer of a baseline to one (resampled) data set.
 
     `graph` is a DAG, a CPDAG or an interventional CPDAG: `graph[i, j] = graph[j, i] = 1` is an undirected edge.
     `targets[k, i] = 1` where context k + 1 intervenes on variable i.
@@ -27,41 +35,63 @@ class Estimate:
     graph: Int8[np.ndarray, "d d"]
     targets: Int8[np.ndarray, "M d"]
 
-    def fitted(self, data: ContextData, dag: Int8[np.ndarray, "d d"]) -> Fitted:
-        """Parameters for a DAG of the class and what they explain of `data`; to be overridden by a baseline that
-        learns its own mechanisms."""
-        return linear_gaussian(data, dag, self.targets)
+    def fitted(self, data: ContextData, dag: Int8[np.ndarray, "d d"]) -> FittedParameters:
+        """Parameters for a DAG of the class, with their log-likelihood on `data`.
+
+        Linear Gaussian by maximum likelihood; a baseline that learns its own mechanisms overrides this.
+        """
+        return fit_gaussian(data, dag, self.targets)
 
 
-class AbstractBaseline(ABC):
+class AbstractBaseline(Choice):
     """A frozen dataclass of choices that estimates graph and targets; a result depends on the arguments alone.
 
     What fails because of the rows at hand (a singular matrix) raises an `InferenceError`, and the bootstrap tries
-    again with `relaxed()`. A baseline whose graphs are classes of DAGs even where no edge is undirected says so with
-    `finds_classes`, for a class is scored against the class of the truth. One that works with known targets alone says
-    so with `needs_targets` and refuses others in `check`.
+    again with `relaxed()`. The class attributes say how a baseline is to be treated:
+
+    - `name`: how messages refer to it.
+    - `default_samples`: the number of bootstrap samples where the user gives none.
+    - `finds_classes`: its graphs are classes of DAGs even where no edge is undirected, so that they are scored against
+      the class of the truth.
+    - `needs_targets`: it works only with known targets, and `check` refuses unknown ones.
     """
 
+    name: ClassVar[str] = "the baseline"
+    default_samples: ClassVar[int] = 20
     finds_classes: ClassVar[bool] = False
     needs_targets: ClassVar[bool] = False
 
     @abstractmethod
-    def estimate(
-        self, rng: np.random.Generator, data: ContextData, known_targets: Float[np.ndarray, "M d"] | None
-    ) -> Estimate:
-        """The estimate from these rows; `known_targets` is 1 (target), 0 (none) or NaN (unknown), None: unknown."""
+    def estimate(self, rng: np.random.Generator, data: ContextData, known_targets: KnownTargets) -> Estimate:
+        """Estimate graph and targets from these rows."""
 
-    def check(self, data: ContextData, known_targets: Float[np.ndarray, "M d"] | None) -> Float[np.ndarray, "M d"]:
-        """`known_targets` as an array; refuses data that the baseline cannot work with however rows are resampled."""
-        return check_inputs(data, known_targets)
+    def check(self, data: ContextData, known_targets: KnownTargets) -> Float[np.ndarray, "M d"]:
+        """Return `known_targets` as an array; refuse data that the baseline cannot use however rows are resampled."""
+        if data.n_rows == 0:
+            raise DataError("There are no rows to learn from; give data with at least one row.")
+        if (empty := np.flatnonzero(data.counts[1:] == 0)).size:
+            raise DataError(f"Context '{data.contexts[empty[0]]}' has no row; leave it out or give it rows.")
+        if (bad := np.argwhere(~np.isfinite(data.x))).size:
+            row, column = bad[0]
+            name = data.variables[column]
+            raise DataError(f"Row {row + 1} of column '{name}' is missing or infinite; fill it in or drop the row.")
+        shape = (data.n_contexts, data.n_variables)
+        known = np.full(shape, np.nan) if known_targets is None else np.asarray(known_targets, dtype=float)
+        if known.shape != shape:
+            raise ConfigError(
+                f"The known targets have the shape {known.shape} where contexts x variables is {shape}; "
+                "give one row per context and one column per variable."
+            )
+        if not (np.isnan(known) | (known == 0) | (known == 1)).all():
+            raise ConfigError(
+                "A known target is neither 1, 0 nor NaN; give 1 (target), 0 (not a target) or NaN (unknown)."
+            )
+        return known
 
     def estimate_many(
-        self,
-        rng: np.random.Generator,
-        resampled: Sequence[ContextData],
-        known_targets: Float[np.ndarray, "M d"] | None,
-    ) -> list[Estimate]:
-        """The estimates of several data sets of one shape; to be overridden where one program can run them all."""
+        self, rng: np.random.Generator, resampled: Sequence[ContextData], known_targets: KnownTargets
+    ) -> Sequence[Estimate]:
+        """Estimate from several data sets of one shape; overridden where one program can run them all."""
         children = rng.spawn(len(resampled))
         return [self.estimate(child, data, known_targets) for child, data in zip(children, resampled, strict=True)]
 
@@ -71,36 +101,24 @@ class AbstractBaseline(ABC):
         return type(self).estimate_many is not AbstractBaseline.estimate_many
 
     def relaxed(self) -> "AbstractBaseline":
-        """The same baseline with its level `alpha` halved, as far as it has one: fewer edges, smaller matrices."""
+        """The same baseline with its level `alpha` halved, if it has one: fewer edges, smaller matrices."""
         if not hasattr(self, "alpha"):
             return self
-        return replace(self, alpha=self.alpha / 2)  # type: ignore[type-var]
+        return self.replace(alpha=self.alpha / 2)
 
 
-def check_inputs(data: ContextData, known_targets: Float[np.ndarray, "M d"] | None) -> Float[np.ndarray, "M d"]:
-    """`known_targets` as an array (NaN where none are given), after a look at the rows that every baseline needs.
+def package(module: str, method: str, distribution: str | None = None) -> Any:
+    """Import a module of an optional dependency where it is first used, or say how to install it.
 
-    >>> data = ContextData(np.zeros((2, 1)), np.array([0, 1]), ("a",), ("k",), "obs")
-    >>> check_inputs(data, None).tolist()
-    [[nan]]
+    Args:
+        module: what to import.
+        method: the baseline that needs it, for the message.
+        distribution: the name pip knows it by, where that is not `module`.
     """
-    shape = (data.n_contexts, data.n_variables)
-    if data.n_rows == 0:
-        raise DataError("There are no rows to learn from; give data with at least one row.")
-    if (empty := np.flatnonzero(data.counts[1:] == 0)).size:
-        raise DataError(f"Context '{data.contexts[empty[0]]}' has no row; leave it out or give it rows.")
-    bad = np.argwhere(~np.isfinite(data.x))
-    if bad.size:
-        row, column = bad[0]
-        raise DataError(
-            f"Row {row + 1} of column '{data.variables[column]}' is missing or infinite; fill it in or drop the row."
-        )
-    known = np.full(shape, np.nan) if known_targets is None else np.asarray(known_targets, dtype=float)
-    if known.shape != shape:
+    try:
+        return import_module(module)
+    except ImportError as error:
         raise ConfigError(
-            f"The known targets have the shape {known.shape} where contexts x variables is {shape}; "
-            "give one row a context and one column a variable."
-        )
-    if not (np.isnan(known) | (known == 0) | (known == 1)).all():
-        raise ConfigError("A known target is neither 1, 0 nor NaN; give 1 (target), 0 (no target) or NaN (unknown).")
-    return known
+            f"{method} needs the package {distribution or module}, which is not installed; "
+            "run pip install 'bacadi[baselines]'."
+        ) from error

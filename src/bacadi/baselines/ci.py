@@ -1,13 +1,15 @@
-"""Gaussian tests for permutation searches: is an independence there, and does a mechanism change in a context?
+"""Gaussian tests of conditional independence, for PC over variables and contexts and for permutation searches.
 
-Sets of variables and of contexts are bit masks (bit i is member i), so that answers can be kept by their question. All
-matrices are reduced by elimination that skips a variable without variance left, so duplicated or constant columns and
-contexts with fewer rows than variables have an answer like any others.
+All read a correlation or scatter matrix, out of which the conditioning variables are regressed by compiled elimination.
+It skips a variable without variance left, so that duplicated or constant columns and contexts with fewer rows than
+variables have an answer like any others. Fisher's test is √(n - |S| - 3) · |atanh r_xy·S|, the absolute value of a
+standard normal variable if x and y are independent given S.
 
-Gaussian tests of conditional independence over variables and context indicators, for the search of `jci_pc`.
+- `PartialCorrelationTest`: p-values over variables and context indicators, as the search of `jci_pc` asks for them.
+- `GaussianTests`: decisions about independences and changed mechanisms for `ut_igsp`. Sets of variables and of contexts
+  are bit masks there (bit i is member i), so that answers can be cached by their question.
 """
 
-import math
 from collections.abc import Iterable
 from math import atanh, erfc, inf, sqrt
 from typing import NamedTuple, Protocol, SupportsIndex, runtime_checkable
@@ -25,6 +27,189 @@ from bacadi.errors import InferenceError
 _LEFT = 1e-10
 # A column whose spread inside a context is below this share of its pooled standard deviation is constant there.
 _SPREAD = 1e-6
+# A column that others explain up to this share of its variance is refused as a function of them.
+DETERMINED = 1e-9
+
+
+# Correlations
+
+
+def not_constant(x: Float[np.ndarray, "n c"]) -> Bool[np.ndarray, " c"]:
+    """Which columns take more than one value, up to rounding.
+
+    >>> not_constant(np.array([[1.0, 2.0], [1.0, 3.0]])).tolist()
+    [False, True]
+    """
+    return np.ptp(x, axis=0) > 1e-12 * np.abs(x).max(axis=0)
+
+
+def correlation(x: Float[np.ndarray, "n c"]) -> Float[np.ndarray, "c c"]:
+    """Correlations of the columns, whatever their scales; 0 for a constant column, independent of everything.
+
+    >>> correlation(np.array([[0.0, 1.0, 0.0], [1e300, 1.0, 3.0]])).round(9).tolist()
+    [[1.0, 0.0, 1.0], [0.0, 1.0, 0.0], [1.0, 0.0, 1.0]]
+    """
+    products, varies = np.eye(x.shape[1]), np.flatnonzero(not_constant(x))
+    scaled = x[:, varies] / np.abs(x[:, varies]).max(axis=0)
+    products[np.ix_(varies, varies)] = np.corrcoef(scaled, rowvar=False)
+    return products
+
+
+def singular_columns(x: Float[np.ndarray, "n d"], names: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of columns bound by a linear relation in more rows than there are columns, constant ones aside.
+
+    >>> x = np.random.default_rng(0).normal(size=(9, 3))
+    >>> singular_columns(np.column_stack([x, x[:, 1]]), ("a", "b", "c", "d"))
+    ('b', 'd')
+    """
+    varies = np.flatnonzero(not_constant(x))
+    if len(varies) < 2 or len(x) <= len(varies) + 1:
+        return ()
+    values, vectors = np.linalg.eigh(correlation(x[:, varies]))
+    if values[0] > DETERMINED:
+        return ()
+    return tuple(names[column] for column in varies[np.abs(vectors[:, 0]) > 1e-3])
+
+
+def fisher_statistic(r: float, free: int) -> float:
+    """√free · |atanh r|, where free = n - |S| - 3; 0 without a degree of freedom and infinite where |r| is 1.
+
+    With so few rows nothing can be said against independence.
+
+    >>> fisher_statistic(0.5, 0), round(fisher_statistic(-0.5, 4), 3), fisher_statistic(1.0, 4)
+    (0.0, 1.099, inf)
+    """
+    if free < 1:
+        return 0.0
+    return inf if abs(r) >= 1 - DETERMINED else sqrt(free) * atanh(abs(r))
+
+
+@njit(cache=True, nogil=True)
+def _eliminate(matrix, columns, n_given):  # type: ignore[no-untyped-def]
+    """Regress the first of `columns` out of the others; returns the lower triangle that is left, and the rank removed.
+
+    Gaussian elimination of a copy of the block: after column s it holds the scatter of the later ones given the first
+    s. A pivot without variance left is a function of those before it and is skipped, and so rounding never divides.
+    """
+    size = len(columns)
+    block = np.empty((size, size))
+    for a in range(size):
+        for b in range(size):
+            block[a, b] = matrix[columns[a], columns[b]]
+    first = np.diag(block).copy()
+    rank = 0
+    for s in range(n_given):
+        pivot = block[s, s]
+        if pivot <= _LEFT * first[s]:
+            continue
+        rank += 1
+        for a in range(s + 1, size):
+            slope = block[a, s] / pivot
+            for b in range(a, size):
+                block[b, a] -= slope * block[b, s]
+    for a in range(n_given, size):
+        if block[a, a] <= _LEFT * first[a]:
+            block[a, a] = 0.0
+    return block[n_given:, n_given:], rank
+
+
+@njit(cache=True, nogil=True)
+def partial_correlation(matrix, columns):  # type: ignore[no-untyped-def]
+    """The correlation of the last two of `columns` given the others, the variances left of them, and the others' rank.
+
+    It is 0 where one of the two is a function of the others: nothing is left that could depend on anything.
+    """
+    left, rank = _eliminate(matrix, columns, len(columns) - 2)
+    product = left[1, 1] * left[0, 0]
+    r = 0.0 if product == 0.0 else left[1, 0] / np.sqrt(product)
+    return r, rank, left[0, 0], left[1, 1]
+
+
+@njit(cache=True, nogil=True)
+def residual_squares(matrices, columns):  # type: ignore[no-untyped-def]
+    """The residual sum of squares of the last column given the others, and the rank with intercept, for each matrix."""
+    residual, rank = np.empty(len(matrices)), np.empty(len(matrices), dtype=np.int64)
+    for k in range(len(matrices)):
+        left, of_others = _eliminate(matrices[k], columns, len(columns) - 1)
+        residual[k], rank[k] = left[0, 0], 1 + of_others
+    return residual, rank
+
+
+# Variables and context indicators: JCI-PC
+
+
+class Columns(NamedTuple):
+    """Variables first, context indicators after them; `known[k, j]` is 1, 0 or NaN: whether context k targets j."""
+
+    x: Float[np.ndarray, "n c"]
+    names: tuple[str, ...]
+    known: Float[np.ndarray, "M d"]
+
+    @property
+    def n_variables(self) -> int:
+        return self.known.shape[1]
+
+
+class PartialCorrelationTest:
+    """p-values of Fisher's test over variables and context indicators, at most `max_tests` different ones.
+
+    - Two indicators are independent by assumption (p = 1); a known target is never separated from its context (p = 0).
+    - An indicator that the other indicators in S determine (there are no observational rows) cannot be tested given
+      them and p = 0, because the separation has to be found without them.
+    - A variable that S determines makes the correlations singular: an `InferenceError` names it.
+    """
+
+    method = "partial correlation"  # the search asks for a name
+
+    def __init__(self, columns: Columns, max_tests: int) -> None:
+        self.columns, self.max_tests = columns, max_tests
+        self.correlation = correlation(columns.x)
+        self._statistics: dict[tuple[int, int, tuple[int, ...]], float] = {}
+
+    def __call__(self, x: SupportsIndex, y: SupportsIndex, given: Iterable[SupportsIndex] = ()) -> float:
+        first, second = sorted((int(x), int(y)))
+        key = first, second, tuple(sorted(map(int, given)))
+        if key not in self._statistics:
+            if len(self._statistics) >= self.max_tests:
+                raise InferenceError(
+                    f"The search needs more than {self.max_tests} independence tests because too many columns depend "
+                    "on each other; lower alpha, set max_conditioning or raise max_tests."
+                )
+            self._statistics[key] = self._statistic(*key)
+        return erfc(self._statistics[key] / sqrt(2))
+
+    def best_separator(self, x: int, y: int) -> tuple[int, ...]:
+        """The conditioning set of the largest p-value among the tests made of x < y, the smallest set of several."""
+        made = ((value, len(given), given) for (a, b, given), value in self._statistics.items() if (a, b) == (x, y))
+        return min(made, default=(0.0, 0, ()))[2]
+
+    def _statistic(self, x: int, y: int, given: tuple[int, ...]) -> float:
+        d, known = self.columns.n_variables, self.columns.known
+        if y >= d and x >= d:
+            return 0.0
+        if y >= d and known[y - d, x] == 1:
+            return inf
+        free = len(self.columns.x) - len(given) - 3
+        return 0.0 if free < 1 else fisher_statistic(self._partial_correlation(x, y, given), free)
+
+    def _partial_correlation(self, x: int, y: int, given: tuple[int, ...]) -> float:
+        r, _, *left = partial_correlation(self.correlation, np.array([*given, x, y]))
+        for column, variance in zip((x, y), left, strict=True):
+            if variance < DETERMINED:
+                if column >= self.columns.n_variables:
+                    return 1.0
+                raise InferenceError(
+                    f"In these rows {self._named(column)} is a linear function of "
+                    f"{', '.join(map(self._named, given))}, so the correlation matrix is singular; "
+                    "drop that column or give more rows."
+                )
+        return float(r)
+
+    def _named(self, column: int) -> str:
+        return f"{'column' if column < self.columns.n_variables else 'context'} '{self.columns.names[column]}'"
+
+
+# Permutation searches: UT-IGSP
 
 
 @runtime_checkable
@@ -49,7 +234,7 @@ class GaussianTests:
     """Partial correlations at level `alpha` and Chow and variance tests at level `alpha_inv`, each asked once."""
 
     def __init__(self, data: ContextData, alpha: float, alpha_inv: float) -> None:
-        # Only observational rows: given unknown targets no other row is known to follow the observational distribution.
+        # Only observational rows: with unknown targets no other row is sure to follow the observational distribution.
         self._correlation = correlation(data.x[data.context == 0])
         self._rows = int(data.counts[0])
         self._quantile = float(-ndtri(alpha / 2))
@@ -67,15 +252,11 @@ class GaussianTests:
         return self._rows - 4
 
     def independent(self, i: int, j: int, given: int) -> bool:
-        """Fisher's test, |atanh r_ij.S| sqrt(n - |S| - 3) <= z_(1 - alpha/2); true where n - |S| - 3 < 1.
-
-        So few rows say nothing on the pair, and an edge needs evidence. |S| counts what is not a function of the rest.
-        """
+        """Fisher's test at z_(1 - alpha/2): an edge needs evidence. |S| counts what is not a function of the rest."""
         key = (min(i, j), max(i, j), given)
         if key not in self._independent:
-            r, rank = partial_correlation(self._correlation, members(given, key[0], key[1]))
-            free = self._rows - rank - 3
-            self._independent[key] = free < 1 or (abs(r) < 1 and math.atanh(abs(r)) * math.sqrt(free) <= self._quantile)
+            r, rank, _, _ = partial_correlation(self._correlation, members(given, key[0], key[1]))
+            self._independent[key] = fisher_statistic(r, self._rows - rank - 3) <= self._quantile
         return self._independent[key]
 
     def changed(self, node: int, given: int) -> int:
@@ -85,22 +266,13 @@ class GaussianTests:
         return self._changed[key]
 
 
-class Scatters(NamedTuple):
-    """Centred sums of products S: the observational one, each context's, and each context's with observational rows."""
-
-    matrices: Float[np.ndarray, "K d d"]  # K = 1 + 2 M
-    rows: Int[np.ndarray, " m"]  # m = 1 + M, the observational context first
-    distinct: Int[np.ndarray, " m"]
-
-
 def members(mask: int, *last: int) -> Int[np.ndarray, " n"]:
     """The members of a bit mask in order, then `last`.
 
     >>> members(0b101, 7).tolist()
     [0, 2, 7]
     """
-    found = [i for i in range(mask.bit_length()) if mask >> i & 1]
-    return np.array([*found, *last], dtype=np.int64)
+    return np.array([*(i for i in range(mask.bit_length()) if mask >> i & 1), *last], dtype=np.int64)
 
 
 def mask_of(flags: Bool[np.ndarray, " n"]) -> int:
@@ -112,21 +284,12 @@ def mask_of(flags: Bool[np.ndarray, " n"]) -> int:
     return sum(1 << int(k) for k in np.flatnonzero(flags))
 
 
-def correlation(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "d d"]:
-    """Correlations of the columns, 0 for a constant column, which is independent of everything.
+class Scatters(NamedTuple):
+    """Centred sums of products S: the observational one, each context's, and each context's with observational rows."""
 
-    >>> correlation(np.array([[0.0, 1.0], [2.0, 1.0]])).tolist()
-    [[1.0, 0.0], [0.0, 1.0]]
-    """
-    if len(x) == 0:
-        return np.eye(x.shape[1])
-    centred = x - x.mean(axis=0)
-    length = np.sqrt((centred**2).sum(axis=0))
-    constant = length <= 1e-12 * math.sqrt(len(x)) * np.abs(x).max(axis=0)
-    unit = np.where(constant, 0.0, centred / np.where(constant, 1.0, length))
-    products = unit.T @ unit
-    np.fill_diagonal(products, 1.0)
-    return products
+    matrices: Float[np.ndarray, "K d d"]  # K = 1 + 2 M
+    rows: Int[np.ndarray, " m"]  # m = 1 + M, the observational context first
+    distinct: Int[np.ndarray, " m"]
 
 
 def scatters(data: ContextData) -> Scatters:
@@ -184,191 +347,3 @@ def _upper(
     u, v = np.maximum(top_free, 1), np.maximum(bottom_free, 1)
     ratio = np.divide(top * v, bottom * u, out=np.full(top.shape, np.inf), where=bottom > 0)
     return np.where(testable, np.where(np.isinf(ratio), 0.0, fdtrc(u, v, np.where(np.isinf(ratio), 0.0, ratio))), 1.0)
-
-
-@njit(cache=True, nogil=True)
-def _eliminate(matrix, n_given):  # type: ignore[no-untyped-def]
-    """Regress the first variables out of the lower triangle of a scatter matrix, in place; returns their rank."""
-    size = len(matrix)
-    first = np.diag(matrix).copy()
-    rank = 0
-    for s in range(n_given):
-        pivot = matrix[s, s]
-        if pivot <= _LEFT * first[s]:
-            continue
-        rank += 1
-        for a in range(s + 1, size):
-            slope = matrix[a, s] / pivot
-            for b in range(a, size):
-                matrix[b, a] -= slope * matrix[b, s]
-    for a in range(n_given, size):
-        if matrix[a, a] <= _LEFT * first[a]:
-            matrix[a, a] = 0.0
-    return rank
-
-
-@njit(cache=True, nogil=True)
-def _block(matrix, columns):  # type: ignore[no-untyped-def]
-    size = len(columns)
-    block = np.empty((size, size))
-    for a in range(size):
-        for b in range(size):
-            block[a, b] = matrix[columns[a], columns[b]]
-    return block
-
-
-@njit(cache=True, nogil=True)
-def partial_correlation(matrix, columns):  # type: ignore[no-untyped-def]
-    """The correlation of the last two of `columns` given the others, and the rank of the others.
-
-    It is 0 where one of the two is a function of the others: nothing is left that could depend on anything.
-    """
-    block = _block(matrix, columns)
-    last = len(columns) - 1
-    rank = _eliminate(block, last - 1)
-    product = block[last, last] * block[last - 1, last - 1]
-    if product == 0.0:
-        return 0.0, rank
-    return block[last, last - 1] / np.sqrt(product), rank
-
-
-@njit(cache=True, nogil=True)
-def residual_squares(matrices, columns):  # type: ignore[no-untyped-def]
-    """The residual sum of squares of the last column given the others, and the rank with intercept, for each matrix."""
-    residual, rank = np.empty(len(matrices)), np.empty(len(matrices), dtype=np.int64)
-    last = len(columns) - 1
-    for k in range(len(matrices)):
-        block = _block(matrices[k], columns)
-        rank[k] = 1 + _eliminate(block, last)
-        residual[k] = block[last, last]
-    return residual, rank
-
-
-# A column that others explain up to this share of its variance is a function of them.
-DETERMINED = 1e-9
-
-
-class Columns(NamedTuple):
-    """Variables first, context indicators after them; `known[k, j]` is 1, 0 or NaN: whether context k targets j."""
-
-    x: Float[np.ndarray, "n c"]
-    names: tuple[str, ...]
-    known: Float[np.ndarray, "M d"]
-
-    @property
-    def n_variables(self) -> int:
-        return self.known.shape[1]
-
-
-class PartialCorrelationTest:
-    """p-values of Fisher's z: √(n - |S| - 3) · atanh r_xy·S is standard normal if x and y are independent given S.
-
-    - With n <= |S| + 3 nothing can be said against independence: p = 1.
-    - Two indicators are independent by assumption (p = 1); a known target is never separated from its context (p = 0).
-    - An indicator that the other indicators in S determine (there are no observational rows) cannot be tested given
-      them and p = 0, for the separation has to be found without them.
-    - A variable that S determines makes the correlations singular: an `InferenceError` names it.
-    """
-
-    method = "partial correlation"  # the search asks for a name
-
-    def __init__(self, columns: Columns, max_tests: int) -> None:
-        self.names, self.known, self.n_variables = columns.names, columns.known, columns.n_variables
-        self.n_rows = len(columns.x)
-        self.correlation = correlations(columns.x)
-        self.max_tests = max_tests
-        self._statistics: dict[tuple[int, int, tuple[int, ...]], float] = {}
-
-    def __call__(self, x: SupportsIndex, y: SupportsIndex, given: Iterable[SupportsIndex] = ()) -> float:
-        first, second = sorted((int(x), int(y)))
-        key = first, second, tuple(sorted(map(int, given)))
-        if key not in self._statistics:
-            if len(self._statistics) >= self.max_tests:
-                raise InferenceError(
-                    f"The search needs more than {self.max_tests} independence tests because too many columns depend "
-                    "on each other; lower alpha, set max_conditioning or raise max_tests."
-                )
-            self._statistics[key] = self._statistic(*key)
-        return erfc(self._statistics[key] / sqrt(2))
-
-    def best_separator(self, x: int, y: int) -> tuple[int, ...]:
-        """The conditioning set of the largest p-value among the tests made of x < y, the smallest set of several."""
-        made = ((value, len(given), given) for (a, b, given), value in self._statistics.items() if (a, b) == (x, y))
-        return min(made, default=(0.0, 0, ()))[2]
-
-    def _statistic(self, x: int, y: int, given: tuple[int, ...]) -> float:
-        """|√(n - |S| - 3) · atanh r|, 0 where p is 1 and infinite where it is 0."""
-        if y >= self.n_variables and x >= self.n_variables:
-            return 0.0
-        if y >= self.n_variables and self.known[y - self.n_variables, x] == 1:
-            return inf
-        if self.n_rows <= len(given) + 3:
-            return 0.0
-        r = self._partial_correlation(x, y, given)
-        return inf if abs(r) >= 1 - DETERMINED else sqrt(self.n_rows - len(given) - 3) * abs(atanh(r))
-
-    def _partial_correlation(self, x: int, y: int, given: tuple[int, ...]) -> float:
-        if not given:
-            return float(self.correlation[x, y])
-        members = [x, y, *given]
-        matrix = self.correlation[np.ix_(members, members)]
-        try:
-            inverse = np.linalg.inv(matrix)
-            diagonal = inverse.diagonal()
-        except np.linalg.LinAlgError:
-            diagonal = np.zeros(1)
-        if diagonal.min() > 0.5 and diagonal.max() < 1 / DETERMINED:  # 1 / (1 - R²) of each column on the others
-            return float(-inverse[0, 1] / sqrt(diagonal[0] * diagonal[1]))
-        return self._nearly_singular(matrix, x, y, given)
-
-    def _nearly_singular(self, matrix: Float[np.ndarray, "s s"], x: int, y: int, given: tuple[int, ...]) -> float:
-        """The same from the residuals of x and y on S, where S may hold columns that say the same."""
-        across = matrix[:2, 2:]
-        left = matrix[:2, :2] - across @ np.linalg.pinv(matrix[2:, 2:], rcond=DETERMINED, hermitian=True) @ across.T
-        for position, column in enumerate((x, y)):
-            if left[position, position] < DETERMINED:
-                if column >= self.n_variables:
-                    return 1.0
-                others = ", ".join(map(self._named, given))
-                raise InferenceError(
-                    f"In these rows {self._named(column)} is a linear function of {others}, so the correlation matrix "
-                    "is singular; drop that column or give more rows."
-                )
-        return float(left[0, 1] / sqrt(left[0, 0] * left[1, 1]))
-
-    def _named(self, column: int) -> str:
-        return f"{'column' if column < self.n_variables else 'context'} '{self.names[column]}'"
-
-
-def not_constant(x: Float[np.ndarray, "n c"]) -> Bool[np.ndarray, " c"]:
-    """Which columns take more than one value, up to rounding.
-
-    >>> not_constant(np.array([[1.0, 2.0], [1.0, 3.0]])).tolist()
-    [False, True]
-    """
-    return np.ptp(x, axis=0) > 1e-12 * np.abs(x).max(axis=0)
-
-
-def correlations(x: Float[np.ndarray, "n c"]) -> Float[np.ndarray, "c c"]:
-    """The correlation matrix of columns that are not constant, whatever their scales.
-
-    >>> correlations(np.array([[0.0, 0.0], [1e300, 3.0]])).round(9).tolist()
-    [[1.0, 1.0], [1.0, 1.0]]
-    """
-    return np.atleast_2d(np.corrcoef(x / np.abs(x).max(axis=0), rowvar=False))
-
-
-def singular_columns(x: Float[np.ndarray, "n d"], names: tuple[str, ...]) -> tuple[str, ...]:
-    """The names of columns that a linear relation binds in more rows than there are columns, constant ones aside.
-
-    >>> x = np.random.default_rng(0).normal(size=(9, 3))
-    >>> singular_columns(np.column_stack([x, x[:, 1]]), ("a", "b", "c", "d"))
-    ('b', 'd')
-    """
-    varies = np.flatnonzero(not_constant(x))
-    if len(varies) < 2 or len(x) <= len(varies) + 1:
-        return ()
-    values, vectors = np.linalg.eigh(correlations(x[:, varies]))
-    if values[0] > DETERMINED:
-        return ()
-    return tuple(names[column] for column in varies[np.abs(vectors[:, 0]) > 1e-3])

@@ -1,33 +1,128 @@
-"""What the baselines of other packages share: their import, rows by context, and failures in one sentence.
+"""Greedy searches over classes of DAGs, by the packages of their authors.
 
-GIES (Hauser and Bühlmann, 2012) by the package gies: a greedy search over classes of DAGs, all targets known.
-
-GnIES (Gamella, Taeb, Heinze-Deml and Bühlmann, 2022) by the package gnies: a greedy search, targets unknown.
+GIES (Hauser and Bühlmann, 2012; package gies) has to know all targets, GnIES (Gamella, Taeb, Heinze-Deml and Bühlmann,
+2022; package gnies) infers them. Both maximise log p(D | best parameters) - `penalty` · ½ log n · parameters; the
+penalty 1 is BIC. Both answer with a class of DAGs and do not use the random generator.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from importlib import import_module
-from typing import Any, ClassVar, Self
+from dataclasses import replace
+from typing import ClassVar, Self
 
 import numpy as np
 from jaxtyping import Float
 
-from bacadi.baselines.base import AbstractBaseline, Estimate, check_inputs
+from bacadi.baselines.base import AbstractBaseline, Estimate, KnownTargets, package
+from bacadi.config.choices import option
 from bacadi.data.contexts import ContextData
 from bacadi.data.text import listed
 from bacadi.errors import ConfigError, DataError, InferenceError
 
 
-def package(module: str, method: str, name: str | None = None) -> Any:
-    """A module of another package, imported when it is first used, or how to get it; `name` where pip has another."""
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise ConfigError(
-            f"{method} needs the package {name or module}, which is not installed; run pip install 'bacadi[baselines]'."
-        ) from error
+class AbstractGreedySearch(AbstractBaseline):
+    """A penalised likelihood, maximised greedily. A sample that fails is tried again with twice the penalty."""
+
+    finds_classes: ClassVar[bool] = True
+
+    penalty: float = option(1.0, above=0)
+
+    def check(self, data: ContextData, known_targets: KnownTargets) -> Float[np.ndarray, "M d"]:
+        known = super().check(data, known_targets)
+        data.standardized()  # refuses a constant column
+        return known
+
+    def relaxed(self) -> Self:
+        """The same with twice the penalty: fewer edges, smaller matrices."""
+        return replace(self, penalty=2 * self.penalty)
+
+    def _per_parameter(self, data: ContextData) -> float:
+        return self.penalty * 0.5 * float(np.log(data.n_rows))
+
+    @contextmanager
+    def _singularities_named(self, data: ContextData) -> Iterator[None]:
+        """Turn a division by zero or a singular matrix into an `InferenceError`, after which the bootstrap retries."""
+        try:
+            with np.errstate(divide="raise", invalid="raise", over="raise"):
+                yield
+        except (FloatingPointError, np.linalg.LinAlgError) as error:
+            raise InferenceError(
+                f"{self.name} met a singular covariance matrix among the columns {listed(data.variables)}; "
+                "give more rows, drop columns that others determine, or raise its penalty."
+            ) from error
+
+
+class GIES(AbstractGreedySearch):
+    """Greedy search over interventional classes: hard interventions, every target known.
+
+    The rows of a context count for the variables that it does not set.
+    """
+
+    name: ClassVar[str] = "GIES"
+    needs_targets: ClassVar[bool] = True
+
+    def check(self, data: ContextData, known_targets: KnownTargets) -> Float[np.ndarray, "M d"]:
+        known = super().check(data, known_targets)
+        if (unknown := np.flatnonzero(np.isnan(known).any(axis=1))).size:
+            raise ConfigError(
+                f"GIES has to know every target, and those of context '{data.contexts[unknown[0]]}' are not all known; "
+                "give them with --targets known or --targets FILE.csv, or use another method."
+            )
+        always = np.flatnonzero(known.all(axis=0) & (data.counts[0] == 0) & (data.n_contexts > 0))
+        if always.size:
+            raise DataError(
+                f"Column '{data.variables[always[0]]}' is a target in every row, so GIES learns nothing about it; "
+                "add rows where it is left alone or drop it."
+            )
+        return known
+
+    def estimate(self, rng: np.random.Generator, data: ContextData, known_targets: KnownTargets) -> Estimate:
+        targets = self.check(data, known_targets).astype(np.int8)
+        gies, scores = package("gies", self.name), package("gies.scores.gauss_int_l0_pen", self.name)
+        rows = environments(data)
+        of_context = [np.flatnonzero(targets[k - 1]).tolist() if k else [] for k in rows]
+        with self._singularities_named(data):
+            score = scores.GaussIntL0Pen(list(rows.values()), of_context, lmbda=self._per_parameter(data))
+            graph, _ = gies.fit(score)
+        return Estimate((graph != 0).astype(np.int8), targets)
+
+
+class GnIES(AbstractGreedySearch):
+    """Greedy search for a class and one set of targets I, each change of which is a new search over graphs.
+
+    A variable in I has its own noise in every context, mean and variance (`centered`: the variance only), and keeps its
+    parents. GnIES infers which variables are targets somewhere and not where, so all of I are targets in every context:
+    the prediction is right about variables and too wide about contexts. Known targets are kept as they are, and a
+    variable known to be a target somewhere is in I.
+    """
+
+    name: ClassVar[str] = "GnIES"
+
+    centered: bool = False
+
+    def check(self, data: ContextData, known_targets: KnownTargets) -> Float[np.ndarray, "M d"]:
+        known = super().check(data, known_targets)
+        names = (data.observational or "the observational one", *data.contexts)
+        if (single := np.flatnonzero(data.counts == 1)).size:
+            raise DataError(
+                f"Context '{names[single[0]]}' has one row, and GnIES needs a covariance in each; "
+                "leave the context out or use another method."
+            )
+        return known
+
+    def estimate(self, rng: np.random.Generator, data: ContextData, known_targets: KnownTargets) -> Estimate:
+        known = self.check(data, known_targets)
+        gnies = package("gnies", self.name)
+        with self._singularities_named(data):
+            _, graph, inferred = gnies.fit(
+                list(environments(data).values()),
+                lmbda=self._per_parameter(data),
+                known_targets=set(np.flatnonzero((known == 1).any(axis=0)).tolist()),
+                center=self.centered,
+            )
+        somewhere = np.isin(np.arange(data.n_variables), list(inferred))
+        targets = np.where(np.isnan(known), somewhere, known).astype(np.int8)
+        return Estimate((graph != 0).astype(np.int8), targets)
 
 
 def environments(data: ContextData) -> dict[int, Float[np.ndarray, "n d"]]:
@@ -38,122 +133,3 @@ def environments(data: ContextData) -> dict[int, Float[np.ndarray, "n d"]]:
     {0: [2.0], 1: [1.0, 3.0]}
     """
     return {int(k): data.x[data.context == k] for k in np.unique(data.context)}
-
-
-def check_penalty(penalty: float, method: str) -> None:
-    """Refuse a penalty that is none."""
-    if not 0 < penalty < np.inf:
-        raise ConfigError(f"The penalty of {method} is {penalty}; give a number above 0, 1 for BIC.")
-
-
-@contextmanager
-def singularities_named(method: str, data: ContextData) -> Iterator[None]:
-    """A division by zero or a singular matrix as an `InferenceError`, so that the bootstrap tries a larger penalty."""
-    try:
-        with np.errstate(divide="raise", invalid="raise", over="raise"):
-            yield
-    except (FloatingPointError, np.linalg.LinAlgError) as error:
-        raise InferenceError(
-            f"{method} met a singular covariance matrix among the columns {listed(data.variables)}; "
-            "give more rows, drop columns that others determine, or raise its penalty."
-        ) from error
-
-
-@dataclass(frozen=True)
-class GIES(AbstractBaseline):
-    """Greedily the largest log p(D | best parameters) - `penalty` · ½ log n · parameters; the answer is a class.
-
-    Interventions are hard and every target is known; the row of a context counts for the variables it does not set.
-    """
-
-    finds_classes: ClassVar[bool] = True
-    needs_targets: ClassVar[bool] = True
-
-    penalty: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_penalty(self.penalty, "GIES")
-
-    def check(self, data: ContextData, known_targets: Float[np.ndarray, "M d"] | None) -> Float[np.ndarray, "M d"]:
-        known = check_inputs(data, known_targets)
-        if np.isnan(known).any():
-            k = int(np.flatnonzero(np.isnan(known).any(axis=1))[0])
-            raise ConfigError(
-                f"GIES has to know every target, and those of context '{data.contexts[k]}' are not all known; "
-                "give them with --targets known or --targets FILE.csv, or use another method."
-            )
-        data.standardized()  # refuses a column that is constant
-        always = known.all(axis=0) & (data.counts[0] == 0)
-        if data.n_contexts and always.any():
-            name = data.variables[int(np.flatnonzero(always)[0])]
-            raise DataError(
-                f"Column '{name}' is a target in every row, so GIES learns nothing about it; "
-                "add rows where it is left alone or drop it."
-            )
-        return known
-
-    def estimate(
-        self, rng: np.random.Generator, data: ContextData, known_targets: Float[np.ndarray, "M d"] | None
-    ) -> Estimate:
-        targets = self.check(data, known_targets).astype(np.int8)
-        gies, scores = package("gies", "GIES"), package("gies.scores.gauss_int_l0_pen", "GIES")
-        rows = environments(data)
-        named = [np.flatnonzero(targets[k - 1]).tolist() if k else [] for k in rows]
-        with singularities_named("GIES", data):
-            weight = self.penalty * 0.5 * np.log(data.n_rows)
-            graph, _ = gies.fit(scores.GaussIntL0Pen(list(rows.values()), named, lmbda=weight))
-        return Estimate((graph != 0).astype(np.int8), targets)
-
-    def relaxed(self) -> Self:
-        """The same with twice the penalty: fewer edges, smaller matrices."""
-        return replace(self, penalty=2 * self.penalty)
-
-
-@dataclass(frozen=True)
-class GnIES(AbstractBaseline):
-    """Greedily the class and the one set of targets I of largest log likelihood less `penalty` · ½ log n a parameter.
-
-    A variable in I has a noise of its own in every context, mean and variance (`centered`: the variance alone), and
-    keeps its parents. GnIES tells which variables are targets somewhere and not where, so all of I are targets in every
-    context: the prediction is right about variables and too wide about contexts. Targets that are known stand as they
-    are, and a variable known to be a target somewhere is in I. Every change of I is a search over graphs of its own.
-    """
-
-    finds_classes: ClassVar[bool] = True
-
-    penalty: float = 1.0
-    centered: bool = False
-
-    def __post_init__(self) -> None:
-        check_penalty(self.penalty, "GnIES")
-
-    def check(self, data: ContextData, known_targets: Float[np.ndarray, "M d"] | None) -> Float[np.ndarray, "M d"]:
-        known = check_inputs(data, known_targets)
-        data.standardized()  # refuses a column that is constant
-        names = (data.observational or "the observational one", *data.contexts)
-        if (single := np.flatnonzero(data.counts == 1)).size:
-            raise DataError(
-                f"Context '{names[single[0]]}' has one row, and GnIES needs a covariance in each; "
-                "leave the context out or use another method."
-            )
-        return known
-
-    def estimate(
-        self, rng: np.random.Generator, data: ContextData, known_targets: Float[np.ndarray, "M d"] | None
-    ) -> Estimate:
-        known = self.check(data, known_targets)
-        gnies = package("gnies", "GnIES")
-        with singularities_named("GnIES", data):
-            _, graph, found = gnies.fit(
-                list(environments(data).values()),
-                lmbda=self.penalty * 0.5 * np.log(data.n_rows),
-                known_targets=set(np.flatnonzero((known == 1).any(axis=0)).tolist()),
-                center=self.centered,
-            )
-        somewhere = np.isin(np.arange(data.n_variables), list(found))
-        targets = np.where(np.isnan(known), somewhere, known).astype(np.int8)
-        return Estimate((graph != 0).astype(np.int8), targets)
-
-    def relaxed(self) -> Self:
-        """The same with twice the penalty: fewer edges, smaller matrices."""
-        return replace(self, penalty=2 * self.penalty)

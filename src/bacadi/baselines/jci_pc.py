@@ -1,28 +1,27 @@
 """JCI-PC (Mooij, Magliacane and Claassen, 2016, 2020): the PC algorithm over variables and context indicators.
 
-One indicator a context, 1 in its rows. By JCI's assumptions indicators cause variables and never the reverse, and there
-are no edges among them, so an edge out of an indicator is a predicted target. The skeleton search is causal-learn's.
+One indicator per context is 1 in its rows. By JCI's assumptions indicators cause variables and never the reverse, and
+there are no edges among them, so an edge out of an indicator is a predicted target. The skeleton search is
+causal-learn's, the tests are those of `bacadi.baselines.ci`.
 """
 
-from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, compress
 from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Int8, Shaped
 
-from bacadi.baselines.base import AbstractBaseline, Estimate, check_inputs
+from bacadi.baselines.base import AbstractBaseline, Estimate, KnownTargets, package
 from bacadi.baselines.ci import Columns, PartialCorrelationTest, not_constant, singular_columns
-from bacadi.baselines.greedy import package
+from bacadi.config.choices import option
 from bacadi.data.contexts import ContextData
-from bacadi.errors import ConfigError, DataError
+from bacadi.errors import DataError
 from bacadi.graph import consistent_extension, i_cpdag, meek_closure
 
 Separators = dict[tuple[int, int], set[int]]
 _SKELETON = "causallearn.utils.PCUtils.SkeletonDiscovery"
 
 
-@dataclass(frozen=True)
 class JCIPC(AbstractBaseline):
     """PC with Fisher's z at level `alpha`; the graph over the variables is the class that the skeleton, the colliders,
     the targets and Meek's rules leave.
@@ -41,20 +40,15 @@ class JCIPC(AbstractBaseline):
     ([[0, 1], [0, 0]], [[1, 0]])
     """
 
+    name: ClassVar[str] = "JCI-PC"
     finds_classes: ClassVar[bool] = True
 
-    alpha: float = 0.01
-    max_conditioning: int | None = None
-    max_tests: int = 500_000
+    alpha: float = option(0.01, above=0, below=1)
+    max_conditioning: int | None = option(None, least=0, none="none")
+    max_tests: int = option(500_000, least=1)
 
-    def __post_init__(self) -> None:
-        if not 0 < self.alpha < 1:
-            raise ConfigError(f"The level alpha of JCI-PC is {self.alpha}; give a number between 0 and 1.")
-        if self.max_tests < 1 or (self.max_conditioning is not None and self.max_conditioning < 0):
-            raise ConfigError("JCI-PC needs max_tests >= 1 and max_conditioning >= 0; give such numbers.")
-
-    def check(self, data: ContextData, known_targets: Float[np.ndarray, "M d"] | None) -> Float[np.ndarray, "M d"]:
-        known = check_inputs(data, known_targets)
+    def check(self, data: ContextData, known_targets: KnownTargets) -> Float[np.ndarray, "M d"]:
+        known = super().check(data, known_targets)
         if bound := singular_columns(data.x, data.variables):
             listed = ", ".join(f"'{name}'" for name in bound)
             raise DataError(
@@ -63,45 +57,44 @@ class JCIPC(AbstractBaseline):
             )
         return known
 
-    def estimate(
-        self, rng: np.random.Generator, data: ContextData, known_targets: Float[np.ndarray, "M d"] | None
-    ) -> Estimate:
-        known = check_inputs(data, known_targets)
+    def estimate(self, rng: np.random.Generator, data: ContextData, known_targets: KnownTargets) -> Estimate:
+        known = super().check(data, known_targets)
         indicators = (data.context[:, None] == np.arange(1, data.n_contexts + 1)).astype(float)
         varies, acts = not_constant(data.x), not_constant(indicators)
-        names = tuple(name for name, kept in zip(data.variables, varies, strict=True) if kept)
         graph = np.zeros((data.n_variables, data.n_variables), dtype=np.int8)
         targets = (known == 1).astype(np.int8)
         if varies.any():
-            every = names + tuple(name for name, kept in zip(data.contexts, acts, strict=True) if kept)
             x = np.column_stack([data.x[:, varies], indicators[:, acts]])
-            found = self._search(rng, Columns(x, every, known[np.ix_(acts, varies)]))
-            graph[np.ix_(varies, varies)] = found.graph
-            targets[np.ix_(acts, varies)] = found.targets
+            names = (*compress(data.variables, varies), *compress(data.contexts, acts))
+            columns = Columns(x, names, known[np.ix_(acts, varies)])
+            graph[np.ix_(varies, varies)], targets[np.ix_(acts, varies)] = self._search(rng, columns)
         return Estimate(graph, targets)
 
-    def _search(self, rng: np.random.Generator, columns: Columns) -> Estimate:
+    def _search(
+        self, rng: np.random.Generator, columns: Columns
+    ) -> tuple[Int8[np.ndarray, "d d"], Int8[np.ndarray, "m d"]]:
+        """The class of the variables and the targets of the indicators."""
         d = columns.n_variables
         joined, separators = self._skeleton(columns)
         pdag = meek_closure(_with_colliders(joined, separators, d))
-        targets = pdag[d:, :d]
+        graph, targets = pdag[:d, :d], pdag[d:, :d]
         try:
             consistent_extension(pdag, rng)
         except ValueError:
-            # Tests that contradict each other leave a graph that stands for no DAG.
-            return Estimate(i_cpdag(nearest_dag(pdag[:d, :d]), targets), targets)
-        return Estimate(pdag[:d, :d], targets)
+            # Tests that contradict each other leave a graph that no DAG has.
+            graph = i_cpdag(nearest_dag(graph), targets)
+        return graph, targets
 
     def _skeleton(self, columns: Columns) -> tuple[Bool[np.ndarray, "c c"], Separators]:
-        """Which columns are joined, and all that separated a pair that is not."""
+        """Which columns are joined, and all columns that separated a pair that is not."""
         d = columns.n_variables
         test = PartialCorrelationTest(columns, self.max_tests)
-        found = package(_SKELETON, "JCI-PC", "causal-learn").skeleton_discovery(
+        result = package(_SKELETON, self.name, "causal-learn").skeleton_discovery(
             columns.x, self.alpha, test, stable=True, show_progress=False, max_k=self.max_conditioning
         )
-        joined = found.G.graph != 0
+        joined = result.G.graph != 0
         separators = {
-            (a, b): {int(node) for given in found.sepset[a, b] or () for node in given}
+            (a, b): {int(node) for given in result.sepset[a, b] or () for node in given}
             for a, b in combinations(range(len(joined)), 2)
             if not joined[a, b]
         }

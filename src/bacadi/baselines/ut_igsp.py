@@ -1,22 +1,21 @@
-"""Greedy sparsest permutation: from the minimal I-map of an order, by reversing covered edges, to a sparser graph.
+"""UT-IGSP: greedy sparsest permutation search with unknown intervention targets (Squires, Wang and Uhler, 2020).
 
-A graph is the tuple of its nodes' parents, each a bit mask. Solus, Wang and Uhler (2021) for the search, Wang et al.
-(2017) and Yang et al. (2018) for interventions, Squires, Wang and Uhler (2020) for unknown targets.
-
-UT-IGSP: greedy sparsest permutation search with unknown intervention targets (Squires, Wang and Uhler, 2020).
+From the minimal I-map of an order, covered edges are reversed while that makes the graph sparser or leaves fewer of its
+mechanisms changed: Solus, Wang and Uhler (2021) for the search, Wang et al. (2017) and Yang et al. (2018) for
+interventions. A graph is the tuple of its nodes' parents, each a bit mask.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Int8
 
-from bacadi.baselines.base import AbstractBaseline, Estimate, check_inputs
+from bacadi.baselines.base import AbstractBaseline, Estimate, KnownTargets
 from bacadi.baselines.ci import GaussianTests, StructureTests, mask_of, members
+from bacadi.config.choices import option
 from bacadi.data.contexts import ContextData
-from bacadi.errors import ConfigError, DataError
+from bacadi.errors import DataError
 from bacadi.graph import i_cpdag
 
 Parents = tuple[int, ...]
@@ -29,7 +28,7 @@ class Limits(NamedTuple):
     graphs: int  # graphs looked at before the search gives up
 
 
-class Score(NamedTuple):
+class PermutationScore(NamedTuple):
     """What is minimised: edges plus changed mechanisms that no known target explains, or edges first."""
 
     edges: int
@@ -41,9 +40,11 @@ class Score(NamedTuple):
         return (self.edges, self.changes) if self.edges_first else (self.edges + self.changes,)
 
 
-class Found(NamedTuple):
+class ScoredGraph(NamedTuple):
+    """A graph of the search."""
+
     parents: Parents
-    score: Score
+    score: PermutationScore
 
 
 class PermutationSearch:
@@ -57,32 +58,32 @@ class PermutationSearch:
         self._edges_first = edges_first
         self._targeted = [mask_of(column) for column in known.T]
 
-    def score(self, parents: Parents) -> Score:
+    def score(self, parents: Parents) -> PermutationScore:
         edges = sum(mask.bit_count() for mask in parents)
-        return Score(edges, sum(self._cost(*node) for node in enumerate(parents)), self._edges_first)
+        return PermutationScore(edges, sum(self._cost(*node) for node in enumerate(parents)), self._edges_first)
 
-    def imap(self, order: Sequence[int]) -> Found:
+    def imap(self, order: Sequence[int]) -> ScoredGraph:
         """The graph whose parents of j are the earlier i dependent on j given all others earlier: a minimal I-map."""
         parents, earlier = [0] * len(order), 0
         for node in order:
             parents[node] = self._boundary(node, earlier)
             earlier |= 1 << node
-        return Found(tuple(parents), self.score(tuple(parents)))
+        return ScoredGraph(tuple(parents), self.score(tuple(parents)))
 
-    def descend(self, rng: np.random.Generator, found: Found, limits: Limits) -> Found:
+    def descend(self, rng: np.random.Generator, graph: ScoredGraph, limits: Limits) -> ScoredGraph:
         """Reverse covered edges while this improves the score, over up to `limits.depth` reversals that keep it."""
-        while (better := self._improve(rng, found, limits)) is not None:
-            found = better
-        return found
+        while (better := self._improve(rng, graph, limits)) is not None:
+            graph = better
+        return graph
 
-    def _improve(self, rng: np.random.Generator, start: Found, limits: Limits) -> Found | None:
+    def _improve(self, rng: np.random.Generator, start: ScoredGraph, limits: Limits) -> ScoredGraph | None:
         """The best neighbour that scores better, of the first graph with one in a depth-first walk of equal graphs."""
         seen = {start.parents}
         stack = [(start, 0)]
         while stack:
-            found, depth = stack.pop()
-            nearby = list(self._neighbours(found))
-            best = min(nearby, key=lambda other: other.score.key, default=found)
+            graph, depth = stack.pop()
+            nearby = list(self._neighbours(graph))
+            best = min(nearby, key=lambda other: other.score.key, default=graph)
             if best.score.key < start.score.key:
                 return best
             if depth == limits.depth:
@@ -93,21 +94,21 @@ class PermutationSearch:
                 stack.append((equal[pick], depth + 1))
         return None
 
-    def _neighbours(self, found: Found) -> Iterator[Found]:
-        """The graphs after reversing an edge i -> j that is covered, pa(j) = pa(i) + i, and not settled by a target."""
-        for j, mask in enumerate(found.parents):
+    def _neighbours(self, graph: ScoredGraph) -> Iterator[ScoredGraph]:
+        """The graphs after reversing an edge i -> j that is covered, pa(j) = pa(i) + i, unless a target shows it."""
+        for j, mask in enumerate(graph.parents):
             for i in members(mask).tolist():
-                if mask == found.parents[i] | 1 << i and not self._settled(i, j, mask):
-                    yield self._reverse(found, i, j)
+                if mask == graph.parents[i] | 1 << i and not self._direction_shown(i, j, mask):
+                    yield self._reverse(graph, i, j)
 
-    def _settled(self, i: int, j: int, parents: int) -> bool:
-        """Whether a context known to act on i, not on j, leaves j given its parents as it was: i causes j, not j i."""
+    def _direction_shown(self, i: int, j: int, parents: int) -> bool:
+        """Whether a context known to act on i and not on j leaves p(j | parents) as it was: then j does not cause i."""
         acting = self._targeted[i] & ~self._targeted[j]
         return bool(acting) and bool(acting & ~self._tests.changed(j, parents))
 
-    def _reverse(self, found: Found, i: int, j: int) -> Found:
+    def _reverse(self, graph: ScoredGraph, i: int, j: int) -> ScoredGraph:
         """i -> j turned round; the common parents that the new order makes superfluous for i or j are dropped."""
-        common = found.parents[i]
+        common = graph.parents[i]
         of_i, of_j = common | 1 << j, common
         for k in members(common).tolist():
             others = common & ~(1 << k)
@@ -116,12 +117,12 @@ class PermutationSearch:
             if self._tests.independent(j, k, others):
                 of_j &= ~(1 << k)
         changed = {i: of_i, j: of_j}
-        parents = tuple(changed.get(node, mask) for node, mask in enumerate(found.parents))
-        edges, changes = found.score.edges, found.score.changes
+        parents = tuple(changed.get(node, mask) for node, mask in enumerate(graph.parents))
+        edges, changes = graph.score.edges, graph.score.changes
         for node, mask in changed.items():
-            edges += mask.bit_count() - found.parents[node].bit_count()
-            changes += self._cost(node, mask) - self._cost(node, found.parents[node])
-        return Found(parents, Score(edges, changes, self._edges_first))
+            edges += mask.bit_count() - graph.parents[node].bit_count()
+            changes += self._cost(node, mask) - self._cost(node, graph.parents[node])
+        return ScoredGraph(parents, PermutationScore(edges, changes, self._edges_first))
 
     def _cost(self, node: int, parents: int) -> int:
         return (self._tests.changed(node, parents) & ~self._targeted[node]).bit_count()
@@ -182,10 +183,10 @@ def adjacency(parents: Parents) -> Int8[np.ndarray, "d d"]:
 
 def changed_mechanisms(tests: StructureTests, parents: Parents, n_contexts: int) -> Int[np.ndarray, "M d"]:
     """Entry (k, i) is 1 where variable i given its parents is distributed otherwise in context k + 1."""
-    found = np.zeros((n_contexts, len(parents)), dtype=np.int8)
+    changed = np.zeros((n_contexts, len(parents)), dtype=np.int8)
     for node, mask in enumerate(parents):
-        found[members(tests.changed(node, mask)), node] = 1
-    return found
+        changed[members(tests.changed(node, mask)), node] = 1
+    return changed
 
 
 # Equally good graphs that one search may hold while it looks for a better one. On the paper's tasks it holds a few
@@ -193,7 +194,6 @@ def changed_mechanisms(tests: StructureTests, parents: Parents, n_contexts: int)
 _GRAPHS = 200
 
 
-@dataclass(frozen=True)
 class UTIGSP(AbstractBaseline):
     """The graph with fewest edges plus changed mechanisms, |G| + Σ_k |{i : p_k(x_i | pa_i) ≠ p_0(x_i | pa_i)}|.
 
@@ -218,32 +218,23 @@ class UTIGSP(AbstractBaseline):
     ([[0, 1], [0, 0]], [[1, 0]])
     """
 
+    name: ClassVar[str] = "UT-IGSP"
     finds_classes: ClassVar[bool] = True
 
-    alpha: float = 1e-3
-    alpha_inv: float = 1e-4
-    n_starts: int = 300
-    depth: int = 4
+    alpha: float = option(1e-3, above=0, below=1)
+    alpha_inv: float = option(1e-4, above=0, below=1)
+    n_starts: int = option(300, least=1)
+    depth: int = option(4, least=0)
     edges_first: bool = False
     minimum_degree: bool = False
-
-    def __post_init__(self) -> None:
-        for name in ("alpha", "alpha_inv"):
-            if not 0 < getattr(self, name) < 1:
-                raise ConfigError(f"The level {name} = {getattr(self, name)} is not between 0 and 1; give one that is.")
-        if self.n_starts < 1 or self.depth < 0:
-            raise ConfigError(
-                f"{self.n_starts} starts and a depth of {self.depth} leave nothing to search; "
-                "give n_starts >= 1 and depth >= 0."
-            )
 
     @classmethod
     def published(cls, alpha: float = 1e-3, alpha_inv: float = 1e-3) -> "UTIGSP":
         """The search settings of the package behind the published results."""
         return cls(alpha, alpha_inv, n_starts=5, edges_first=True, minimum_degree=True)
 
-    def check(self, data: ContextData, known_targets: Float[np.ndarray, "M d"] | None) -> Float[np.ndarray, "M d"]:
-        known = check_inputs(data, known_targets)
+    def check(self, data: ContextData, known_targets: KnownTargets) -> Float[np.ndarray, "M d"]:
+        known = super().check(data, known_targets)
         if data.counts[0] == 0:
             raise DataError(
                 "UT-IGSP compares every context with the observational one, which has no row; "
@@ -251,25 +242,23 @@ class UTIGSP(AbstractBaseline):
             )
         return known
 
-    def estimate(
-        self, rng: np.random.Generator, data: ContextData, known_targets: Float[np.ndarray, "M d"] | None
-    ) -> Estimate:
+    def estimate(self, rng: np.random.Generator, data: ContextData, known_targets: KnownTargets) -> Estimate:
         known = self.check(data, known_targets)
         tests = GaussianTests(data, self.alpha, self.alpha_inv)
-        found = self.search(rng, tests, known)
-        changed = changed_mechanisms(tests, found.parents, data.n_contexts)
+        best = self.search(rng, tests, known)
+        changed = changed_mechanisms(tests, best.parents, data.n_contexts)
         targets = np.where(np.isnan(known), changed, known).astype(np.int8)
-        return Estimate(i_cpdag(adjacency(found.parents), targets), targets)
+        return Estimate(i_cpdag(adjacency(best.parents), targets), targets)
 
-    def search(self, rng: np.random.Generator, tests: StructureTests, known_targets: Float[np.ndarray, "M d"]) -> Found:
-        """The best DAG over all starts, as parent sets, and its score, for any tests (an oracle, say)."""
+    def search(
+        self, rng: np.random.Generator, tests: StructureTests, known_targets: Float[np.ndarray, "M d"]
+    ) -> ScoredGraph:
+        """The best DAG over all starts, the first of several, for any tests (an oracle, say)."""
         rules = PermutationSearch(tests, known_targets == 1, self.edges_first)
         limits = Limits(self.depth, _GRAPHS)
-        best: Found | None = None
-        for _ in range(self.n_starts):
+
+        def local_optimum() -> ScoredGraph:
             order = minimum_degree_order(rng, tests) if self.minimum_degree else rng.permutation(tests.n_variables)
-            found = rules.descend(rng, rules.imap([int(node) for node in order]), limits)
-            if best is None or found.score.key < best.score.key:
-                best = found
-        assert best is not None
-        return best
+            return rules.descend(rng, rules.imap([int(node) for node in order]), limits)
+
+        return min((local_optimum() for _ in range(self.n_starts)), key=lambda graph: graph.score.key)

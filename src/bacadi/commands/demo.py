@@ -24,18 +24,17 @@ def demo(
     """Simulate a small task, fit it and show edges and targets against the truth, in seconds."""
     from rich.console import Console
 
-    from bacadi.commands.plan import Options, check_folder, prepare
-    from bacadi.commands.run import doubts, start
-    from bacadi.settings import resolve
+    from bacadi.commands.run import CHECKPOINT, Request, RunFolder, check_folder, doubts
+    from bacadi.config.layers import configure
 
     check_folder(out)
     task, data = simulated(seed), out / _DATA
     _write_data(task, data)
     console = Console(highlight=False, soft_wrap=True)
     console.print(_introduction(task, data))
-    (out / "checkpoint.npz").unlink(missing_ok=True)  # of a demo that was stopped
-    options = Options(data, "context", task.data.observational, out, seed=seed)
-    posterior = start(prepare(options, resolve()))
+    (out / CHECKPOINT).unlink(missing_ok=True)  # of a demo that was stopped
+    request = Request(data, "context", task.data.observational, seed)
+    posterior = RunFolder.prepare(out, request, configure()).start()
     for table in (edge_table(posterior, task), target_table(posterior, task)):
         console.print(table)
     for message in doubts(posterior):

@@ -17,27 +17,27 @@ def export(
     ] = 0.5,
 ) -> None:
     """Write the posterior graph as CSV, GraphML, DOT or node-link JSON."""
-    from bacadi.data.text import closest, quoted
-    from bacadi.posterior import Format, load
-    from bacadi.posterior import export as export_file
+    from bacadi.data.text import closest, quoted, write_text
+    from bacadi.posterior import load
     from bacadi.posterior.export import WRITERS
     from bacadi.posterior.summaries import check_threshold
 
-    formats = {format.value: format for format in Format}
-    if to not in formats:
-        near = closest(to, list(formats))
-        raise ConfigError(f"There is no format {quoted(to)}{near}; --to takes {', '.join(formats)}.")
-    check_threshold(threshold)
-    posterior = load(posterior_file(source))
-    if out is None:
-        typer.echo(WRITERS[formats[to]](posterior, threshold), nl=False)
-        return
-    if out.is_dir():
+    writers = {format.value: writer for format, writer in WRITERS.items()}
+    if to not in writers:
+        near = closest(to, list(writers))
+        raise ConfigError(f"There is no format {quoted(to)}{near}; --to takes {', '.join(writers)}.")
+    if out is not None and out.is_dir():
         raise ConfigError(f"--out '{out}' is a folder; give the name of a file.")
-    export_file(posterior, formats[to], out, threshold)
+    check_threshold(threshold)
+    text = writers[to](load(posterior_file(source)), threshold)
+    if out is None:
+        typer.echo(text, nl=False)
+    else:
+        write_text(out, text)
 
 
 def posterior_file(source: Path) -> Path:
+    """Find the posterior file of a run folder; a path that is not a folder is taken as the file itself."""
     if not source.is_dir():
         return source
     path = source / "posterior.nc"

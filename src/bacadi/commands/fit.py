@@ -5,7 +5,12 @@ from typing import Annotated
 
 import typer
 
+from bacadi.config.names import BASELINE, MECHANISM, METHOD, NAMES
 from bacadi.errors import ConfigError
+
+_MECHANISMS = ", ".join(NAMES[MECHANISM])
+_METHODS = ", ".join([*(name for name in NAMES[METHOD] if name != "bootstrap"), *NAMES[BASELINE]])
+_BASELINES = ", ".join(NAMES[BASELINE])
 
 
 def fit(
@@ -13,12 +18,10 @@ def fit(
     context: Annotated[str | None, typer.Option(help="Column that names the context of each row.")] = None,
     observational: Annotated[str | None, typer.Option(help="Label of the observational context, if any.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the results.")] = None,
-    model: Annotated[str | None, typer.Option(help="linear (default), nonlinear or bge.")] = None,
+    model: Annotated[str | None, typer.Option(help=f"{_MECHANISMS}, or module:Class of your own.")] = None,
     method: Annotated[
         str,
-        typer.Option(
-            help="auto (mcmc where possible, else svgd), svgd, mcmc, exact, jci-pc, ut-igsp, dcdi-g, gies or gnies."
-        ),
+        typer.Option(help=f"auto (mcmc where possible, else svgd), {_METHODS}."),
     ] = "auto",
     seed: Annotated[int, typer.Option(help="Makes the run repeatable bit for bit on one machine.")] = 0,
     standardize: Annotated[bool, typer.Option("--standardize", help="Scale every column to mean 0 and std 1.")] = False,
@@ -30,7 +33,7 @@ def fit(
         typer.Option(help="default, paper, authors or improved; without it paper for svgd, otherwise default."),
     ] = None,
     config: Annotated[
-        Path | None, typer.Option(help="TOML file with sections such as model, mcmc and knowledge (docs/settings.md).")
+        Path | None, typer.Option(help="TOML file with the sections model, method and knowledge (docs/settings.md).")
     ] = None,
     draws: Annotated[int | None, typer.Option(help="mcmc, exact: number of draws.")] = None,
     sweeps: Annotated[int | None, typer.Option(help="mcmc: length of the run.")] = None,
@@ -38,43 +41,41 @@ def fit(
     replicas: Annotated[int | None, typer.Option(help="mcmc: independent runs to compare, at least 2.")] = None,
     particles: Annotated[int | None, typer.Option(help="svgd: number of particles.")] = None,
     steps: Annotated[int | None, typer.Option(help="svgd: number of steps.")] = None,
-    samples: Annotated[
-        int | None, typer.Option(help="jci-pc, ut-igsp, dcdi-g, gies, gnies: bootstrap samples.")
-    ] = None,
-    jobs: Annotated[
-        int | None, typer.Option(help="jci-pc, ut-igsp, gies, gnies: processes (default: all cores).")
-    ] = None,
+    samples: Annotated[int | None, typer.Option(help=f"{_BASELINES}: bootstrap samples.")] = None,
+    jobs: Annotated[int | None, typer.Option(help=f"{_BASELINES}: processes (default: all cores).")] = None,
     checkpoint_every: Annotated[float, typer.Option(help="Seconds between two checkpoints.")] = 60.0,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no summary.")] = False,
 ) -> None:
     """Infer a posterior over graph and intervention targets and write it to a folder."""
     if context is None:
-        from bacadi.commands.check import which_context
-        from bacadi.data import read_table
+        from bacadi.data.doctor import which_context
+        from bacadi.data.tables import read_table
 
-        raise ConfigError(which_context(read_table(data)))
+        raise ConfigError(which_context(read_table(data), "--context COLUMN"))
     if out is None:
         raise ConfigError("Name the folder for the results with --out DIR; it is made if it is missing.")
-    from bacadi.commands.plan import Options, prepare
-    from bacadi.commands.run import conclude, start
-    from bacadi.settings import resolve
+    from bacadi.commands.run import Request, RunFolder, conclude
+    from bacadi.config.layers import configure
 
     flags = {"--model": model, "--draws": draws, "--sweeps": sweeps, "--time-budget": time_budget}
     flags |= {"--replicas": replicas, "--particles": particles, "--steps": steps, "--samples": samples, "--jobs": jobs}
-    settings = resolve(preset, config, flags, method)
-    options = Options(data, context, observational, out, seed, standardize, targets, config, checkpoint_every)
-    conclude(start(prepare(options, settings), quiet), out, quiet)
+    configuration = configure(method, preset, config, flags)
+    request = Request(data, context, observational, seed, standardize, targets, config, checkpoint_every)
+    conclude(RunFolder.prepare(out, request, configuration).start(quiet), out, quiet)
 
 
 def resume(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The --out folder of a fit that was interrupted.")],
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no summary.")] = False,
+    modules: Annotated[
+        list[str] | None, typer.Option("--import", help="Module of a class of your own that the run names.")
+    ] = None,
 ) -> None:
     """Continue an interrupted fit; the result is the same as without the interruption, bit for bit."""
-    from bacadi.commands import plan, record, run
+    from bacadi.commands.run import CHECKPOINT, POSTERIOR, RunFolder, conclude, read_record
 
-    record.read_record(folder)
-    if (folder / plan.POSTERIOR).exists() and not (folder / plan.CHECKPOINT).exists():
+    read_record(folder)
+    if (folder / POSTERIOR).exists() and not (folder / CHECKPOINT).exists():
         typer.echo(f"The run in {folder} is complete already; there is nothing to resume.")
         return
-    run.conclude(run.resume(record.load(folder), quiet), folder, quiet)
+    conclude(RunFolder.load(folder, tuple(modules or ())).resume(quiet), folder, quiet)

@@ -23,7 +23,7 @@ def simulate(
         raise ConfigError("Name the folder for the tables with --out DIR; it is made if it is missing.")
     if seed < 0:
         raise ConfigError(f"--seed is {seed}; give a whole number from 0 on.")
-    from bacadi.commands.plan import check_folder
+    from bacadi.commands.run import check_folder
     from bacadi.settings.specs import read_spec, values_of
     from bacadi.simulate.files import write_task
 

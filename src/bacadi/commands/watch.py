@@ -8,22 +8,18 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
-    from bacadi.baselines import BootstrapProgress
-    from bacadi.inference.mcmc.ladder import Progress as MCMCProgress
-    from bacadi.inference.svgd.method import Progress as SVGDProgress
-
-    Progress = SVGDProgress | MCMCProgress | BootstrapProgress
+    from bacadi.inference.method import Progress
 
 _LOG_SECONDS = 10.0
 
 
 class Log:
-    """log.jsonl: one JSON object a line with `time` and `event`; a fresh run begins a fresh file."""
+    """log.jsonl: one JSON object per line with `time` and `event`; a fresh run begins a fresh file."""
 
     def __init__(self, path: Path, fresh: bool) -> None:
         self._path = path
@@ -96,8 +92,8 @@ class Watch:
         self._interrupts.__exit__()
         self._log_checkpoint()
 
-    def open(self, words: str, budget: float | None = None, notable: bool = False) -> None:
-        """Say what is done before the first report, if `notable` also where there is no bar.
+    def open(self, words: str, budget: float | None = None) -> None:
+        """Say what is done before the first report; what takes long (compiling) also where there is no bar.
 
         With a time budget (seconds) the bar may follow the clock.
         """
@@ -105,26 +101,26 @@ class Watch:
         self._log.write("opening", words=words)
         if self._bar is not None:
             self._bar.update(self._task, description=words)
-        elif notable and not self._quiet:
+        elif words.startswith("compiling the sampler") and not self._quiet:
             print(f"{words} …", file=sys.stderr, flush=True)
 
     def __call__(self, progress: "Progress") -> None:
         self._log_checkpoint()
-        heard = told(progress)
-        self.step = heard.step
+        self.step = progress.step
         if time.monotonic() - self._logged >= _LOG_SECONDS:
             self._logged = time.monotonic()
-            self._log.write("progress", **heard.entries)
+            where = {"step": progress.step, "steps": progress.total, "seconds": round(progress.seconds, 3)}
+            self._log.write("progress", **where, **progress.entries)
         if self._bar is not None:
-            done, total = self._position(heard, progress.seconds)
-            self._bar.update(self._task, description=heard.words, completed=done, total=total, note=heard.note)
+            done, total = self._position(progress)
+            self._bar.update(self._task, description=progress.phase, completed=done, total=total, note=progress.note)
         self._interrupts.between_chunks()
 
-    def _position(self, heard: "Told", seconds: float) -> tuple[float, float]:
+    def _position(self, progress: "Progress") -> tuple[float, float]:
         """Steps, or seconds where the time budget will be over before the steps are."""
-        if self._budget is not None and seconds * heard.total > heard.step * self._budget:
-            return min(int(seconds), self._budget), self._budget
-        return heard.step, heard.total
+        if self._budget is not None and progress.seconds * progress.total > progress.step * self._budget:
+            return min(int(progress.seconds), self._budget), self._budget
+        return progress.step, progress.total
 
     def _log_checkpoint(self) -> None:
         """The loop saves after it reported, so a new file stands for the step reported last."""
@@ -134,31 +130,6 @@ class Watch:
 
     def _stamp(self) -> int | None:
         return self._checkpoint.stat().st_mtime_ns if self._checkpoint.exists() else None
-
-
-class Told(NamedTuple):
-    """What the progress of any method says: how far it is, in words for the bar and as entries for the log."""
-
-    step: int
-    total: int
-    words: str
-    note: str
-    entries: dict[str, Any]
-
-
-def told(progress: "Progress") -> Told:
-    """Progress of SVGD, MCMC or a bootstrap; each has a field that the others have not."""
-    said = {**progress._asdict(), "seconds": round(progress.seconds, 3)}
-    step, total = progress[0], progress[1]
-    rest = {key: value for key, value in said.items() if key not in progress._fields[:2]}
-    entries = {"step": step, "steps": total, **rest}
-    if "dropped" in rest:
-        failed = f"{rest['dropped']} failed" if rest["dropped"] else ""
-        return Told(step, total, "bootstrap", failed, entries)
-    note = f"log posterior {rest['log_posterior']:.0f}"
-    if "burning_in" in rest:
-        return Told(step, total, "burn-in" if rest["burning_in"] else "sampling", note, entries)
-    return Told(step, total, "fitting", f"{note}, {rest['acyclic']} acyclic", entries)
 
 
 def _bar() -> "Bar":

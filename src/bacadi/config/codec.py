@@ -80,7 +80,7 @@ def group_of(cls: Any) -> str | None:
 def named_type(name: Any, group: str, place: Place, key: str = TYPE) -> Any:
     """The class (or function) that a name of a group means, imported now.
 
-    Raises a `ConfigError` for an unknown name, with the nearest known one, and for a class that may not be imported.
+    Refuse an unknown name, with the nearest known one, and a class that may not be imported here.
     """
     names = NAMES[group]
     if isinstance(name, str) and name in names:
@@ -147,7 +147,7 @@ def decode(hint: Any, value: Any, place: Place, key: str = "", group: str | None
 
 def build(cls: Any, table: Mapping[str, Any], place: Place) -> Any:
     """Make an object of a class from the table of its fields; fields that are not given keep their defaults."""
-    hints = hints_of(cls) if is_dataclass(cls) else {}
+    hints: dict[str, Any] = hints_of(cls) if is_dataclass(cls) else {}  # type: ignore[arg-type]
     for key in table:
         if key not in hints:
             keys = f"the keys are {listed(hints, 99)}" if hints else "it takes none"

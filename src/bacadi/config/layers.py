@@ -1,8 +1,8 @@
 """From defaults, preset, configuration file and flags, in this order of precedence, to model and method.
 
 Layers are tables: each is merged over the one below, and the result is decoded once. A layer that picks another `type`
-starts from the defaults of that class. Presets are TOML files with tables by mechanism (`all`, `linear`, `nonlinear`,
-…), each with the sections `model` and one per method.
+starts from the defaults of that class. Presets are TOML files with tables by mechanism (`all`, `linear`, …), each with
+the sections `model` and one per method.
 """
 
 from collections.abc import Mapping
@@ -21,8 +21,12 @@ AUTO, SVGD, BOOTSTRAP = "auto", "svgd", "bootstrap"
 KNOWLEDGE = "knowledge"
 SECTIONS = ("model", "method", KNOWLEDGE)
 PRESETS = ("default", "paper", "authors", "improved")
-METHODS = (*(name for name in NAMES[METHOD] if name != BOOTSTRAP), *NAMES[BASELINE])
 _DEFAULT_METHOD = "bacadi.inference.fit:default_method"
+
+
+def method_names() -> tuple[str, ...]:
+    """What `--method` takes: our methods and every baseline that can be bootstrapped."""
+    return (*(name for name in NAMES[METHOD] if name != BOOTSTRAP), *NAMES[BASELINE])
 
 
 class Configuration(NamedTuple):
@@ -152,9 +156,9 @@ def _method(name: str, overlay: Table, tables: Table, flags: Mapping[str, Any], 
 
 def _flag_value(flag: str, value: Any, cls: Any, name: str, by_auto: bool) -> Any:
     rules = rules_of(cls)
-    if FLAGS[flag] not in rules or (name == "dcdi-g" and flag == "--jobs"):
+    if FLAGS[flag] not in rules:
         whose = f"{name}, which auto chose here" if by_auto else name
-        users = [other for other in METHODS if FLAGS[flag] in rules_of(_class_of(other)) and other != name]
+        users = [other for other in method_names() if FLAGS[flag] in rules_of(_class_of(other)) and other != name]
         raise ConfigError(
             f"{flag} has no effect with method {whose}, only with {' or '.join(users)}; "
             f"remove it or use --method {users[0]}."
@@ -178,9 +182,10 @@ def _method_name(method: str, tables: Table, place: Place) -> str:
         of_file = given["baseline"].get(TYPE, BOOTSTRAP)
     if method == AUTO:
         return of_file if isinstance(of_file, str) else AUTO
-    if method not in METHODS and ":" not in method:
-        every = f"{', '.join((AUTO, *METHODS[:-1]))} or {METHODS[-1]}"
-        near = closest(method, (AUTO, *METHODS))
+    names = (AUTO, *method_names())
+    if method not in names and ":" not in method:
+        every = f"{', '.join(names[:-1])} or {names[-1]}"
+        near = closest(method, names)
         raise ConfigError(f"There is no method {quoted(method)}{near}; --method takes {every}.")
     if of_file not in (None, method) and not (of_file == BOOTSTRAP and method in NAMES[BASELINE]):
         raise ConfigError(

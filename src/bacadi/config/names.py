@@ -22,7 +22,7 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "bacadi.model.kernels:AbstractKernel": {
         "constant": "bacadi.model.kernels:Constant",
-        "linear": "bacadi.model.kernels:Linear",
+        "linear": "bacadi.model.kernels:LinearKernel",
         "rbf": "bacadi.model.kernels:RBF",
         "additive": "bacadi.model.kernels:AdditiveKernel",
         "network": "bacadi.model.kernels:NetworkKernel",

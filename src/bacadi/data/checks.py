@@ -1,27 +1,34 @@
-"""What the doctor says about a table: findings with a severity, and the summary that holds them.
+"""What can be wrong with a table: checks of its cells, its context labels, its columns and its rows.
 
-One column at a time: cells to numbers, with the first cell of every kind that is none.
-
-The context column: labels as text, and what can be wrong with them.
+Every check yields findings, each with a severity, a code for scripts and a sentence for people that says what is wrong,
+where, and what to do. `bacadi.data.doctor` decides which checks a table gets and collects what they find.
 """
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from functools import partial
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+import pandas as pd
+from jaxtyping import Bool, Float
+from scipy.sparse.csgraph import connected_components
 
-from bacadi.data.text import closest, counted, listed, quoted, row_name
+from bacadi.data.text import closest, counted, listed, quoted
 
-if TYPE_CHECKING:
-    import pandas as pd
+Matrix = Float[np.ndarray, "n d"]
+Mask = Bool[np.ndarray, " n"]
+Names = list[str]
 
 
 class Severity(Enum):
-    """An error refuses the table, a warning informs of a risk, a note mentions something expected."""
+    """An error refuses the table, a warning informs of a risk, a note mentions something expected.
+
+    >>> Severity("warning")
+    <Severity.WARNING: 'warning'>
+    """
 
     ERROR = "error"
     WARNING = "warning"
@@ -30,192 +37,138 @@ class Severity(Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One statement about a table: how bad, a stable code for scripts, and a sentence for people."""
+    """One statement about a table: how bad, a stable code for scripts, and a sentence for people.
+
+    >>> Finding(Severity.NOTE, "few-rows", "Context 'ko' has fewer than 5 rows.").code
+    'few-rows'
+    """
 
     severity: Severity
     code: str
     message: str
 
 
-def error(code: str, message: str) -> Finding:
-    return Finding(Severity.ERROR, code, message)
+Findings = Iterator[Finding]
+error, warning, note = (partial(Finding, severity) for severity in Severity)
 
 
-def warning(code: str, message: str) -> Finding:
-    return Finding(Severity.WARNING, code, message)
+# ---------------------------------------------------------------------------------------------------- where a row is
+
+LINE_INDEX = "file line"
+"""Name of the index of a table read from a text file: its labels are line numbers of that file, the header being 1."""
+
+ARRAY_INDEX = "array row"
+"""Name of the index of a table put together from arrays: its labels are `context[row]`."""
 
 
-def note(code: str, message: str) -> Finding:
-    return Finding(Severity.NOTE, code, message)
+def row_name(index: pd.Index, position: int) -> str:
+    """How to call the row at `position`: by file line, or by index label for a frame.
 
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """What a table holds and everything that is wrong or risky about it, errors first.
-
-    `contexts` pairs each label with its number of rows, in order of first appearance; `observational` is the label
-    that was asked for, whether or not it occurs.
+    >>> row_name(pd.RangeIndex(2, 5, name=LINE_INDEX), 0), row_name(pd.Index(["cell_1"]), 0)
+    ('line 2', "the row with index label 'cell_1'")
     """
+    label = index[position]
+    if index.name == LINE_INDEX:
+        return f"line {label}"
+    if index.name == ARRAY_INDEX:
+        return f"array row {label}"
+    return f"the row with index label {quoted(label) if isinstance(label, str) else label}"
 
-    rows: int
-    variables: tuple[str, ...]
-    contexts: tuple[tuple[str, int], ...]
-    observational: str | None
-    problems: tuple[Finding, ...]
 
-    def of(self, severity: Severity) -> tuple[Finding, ...]:
-        """The findings of one severity, in the order in which they were made."""
-        return tuple(finding for finding in self.problems if finding.severity is severity)
+def _rows(index: pd.Index, mask: Mask) -> str:
+    """The first row of a mask by name and the others by their number: `line 2 and in 3 more rows`."""
+    others = int(mask.sum()) - 1
+    return row_name(index, int(np.argmax(mask))) + (f" and in {counted(others, 'more row')}" if others else "")
 
-    @property
-    def ok(self) -> bool:
-        """Whether the table can be used: no finding is an error."""
-        return not self.of(Severity.ERROR)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The diagnosis as plain lists and dicts, ready for JSON."""
-        return {
-            "ok": self.ok,
-            "rows": self.rows,
-            "variables": list(self.variables),
-            "contexts": [
-                {"context": label, "rows": rows, "observational": label == self.observational}
-                for label, rows in self.contexts
-            ],
-            "problems": [
-                {"severity": finding.severity.value, "code": finding.code, "message": finding.message}
-                for finding in self.problems
-            ],
-        }
-
+# ------------------------------------------------------------------------------------------------------------- cells
 
 # Squares of the values are summed in single precision, so the square has to be representable, not only the value.
 LARGEST = float(np.sqrt(np.finfo(np.float32).max))
 
-_DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+(?:[eE][-+]?\d+)?\s*")
-_THOUSANDS = re.compile(r"\s*[-+]?\d{1,3}(?:,\d{3})+(?:\.\d*)?\s*")
+_SPELLINGS = (
+    (r"\s*[-+]?\d*,\d+(?:[eE][-+]?\d+)?\s*", "a decimal comma,", "write numbers with a point, as in 1.5"),
+    (r"\s*[-+]?\d{1,3}(?:,\d{3})+(?:\.\d*)?\s*", "a number with thousands separators,", "write digits without commas"),
+    (r"(?s).*", "the text", "write a number there, or drop the row or the column"),
+)
 
 
-@dataclass(frozen=True)
-class Column:
-    """A column as numbers: NaN where a cell is missing or is no number; `text` marks the latter."""
+def to_numbers(series: pd.Series) -> tuple[Float[np.ndarray, " n"], Mask]:
+    """Parse one column to floats, NaN where a cell is missing or is not a number, and mark those that are not numbers.
 
-    values: Float[np.ndarray, " n"]
-    missing: Bool[np.ndarray, " n"]
-    text: Bool[np.ndarray, " n"]
+    Booleans become 0 and 1; text is not a number even where it spells one.
 
-    @property
-    def usable(self) -> bool:
-        return bool(np.isfinite(self.values).all() and (np.abs(self.values) <= LARGEST).all())
-
-
-def to_column(series: "pd.Series") -> Column:
-    """The numbers of a column; booleans become 0 and 1, text stays out even where it spells a number.
-
-    >>> import pandas as pd
-    >>> to_column(pd.Series([1, None, "x"], dtype=object)).text.tolist()
-    [False, False, True]
+    >>> values, text = to_numbers(pd.Series([True, None, "2"], dtype=object))
+    >>> values.tolist(), text.tolist()
+    ([1.0, nan, nan], [False, False, True])
     """
-    import pandas as pd
-
     if isinstance(series.dtype, pd.CategoricalDtype):
         series = series.astype(series.cat.categories.dtype)
+    if pd.api.types.is_numeric_dtype(series.dtype) and not pd.api.types.is_complex_dtype(series.dtype):
+        return series.to_numpy(dtype=np.float64, na_value=np.nan), np.zeros(len(series), dtype=bool)
     missing = series.isna().to_numpy(dtype=bool)
-    kinds = pd.api.types
-    if kinds.is_numeric_dtype(series.dtype) and not kinds.is_complex_dtype(series.dtype):
-        values = series.to_numpy(dtype=np.float64, na_value=np.nan)
-        return Column(values, missing, np.zeros(len(series), dtype=bool))
-    cells = [_number(cell) for cell in series.to_list()]
-    values = np.array([np.nan if cell is None else cell for cell in cells], dtype=np.float64)
+    values = np.array([_number(cell) for cell in series.to_list()], dtype=np.float64)
     values[missing] = np.nan
-    return Column(values, missing, np.array([cell is None for cell in cells], dtype=bool) & ~missing)
+    return values, np.isnan(values) & ~missing
 
 
-def _number(cell: object) -> float | None:
-    """The cell as a float, None when it is not a real number by type."""
+def _number(cell: object) -> float:
+    """The cell as a float, NaN when it is not a real number by type."""
     if isinstance(cell, (str, bytes, complex)) or not hasattr(cell, "__float__"):
-        return None
+        return np.nan
     try:
         return float(cell)  # type: ignore[arg-type]
     except OverflowError:
-        return float("inf")
+        return np.inf
     except (TypeError, ValueError):
-        return None
+        return np.nan
 
 
-def cell_findings(name: str, series: "pd.Series", column: Column) -> list[Finding]:
-    """Errors about single cells: text, missing, infinite and too large, each with its first row and its count."""
-    index, findings = series.index, []
-    if column.text.any():
-        findings.append(error("text", _text_message(name, series, column.text)))
-    if column.missing.any():
-        where = row_name(index, int(np.argmax(column.missing)))
-        findings.append(
-            error(
-                "missing",
-                f"Column {quoted(name)} has no value in {where}{_more(column.missing)}; "
-                "fill in the value, or drop the row or the column.",
-            )
-        )
-    infinite = np.isinf(column.values)
+def cell_findings(series: pd.Series, values: Float[np.ndarray, " n"], text: Mask) -> Findings:
+    """Check the cells of one column, read by `to_numbers`: each kind that is not a usable number, with its first row.
+
+    >>> column = pd.Series([1, None, "high"], dtype=object, name="a")
+    >>> [finding.code for finding in cell_findings(column, *to_numbers(column))]
+    ['text', 'missing']
+    """
+    column, index = f"Column {quoted(series.name)}", series.index
+    if text.any():
+        yield error("text", f"{column} has {_text(series, text)}.")
+    missing, infinite = np.isnan(values) & ~text, np.isinf(values)
+    if missing.any():
+        remedy = "fill in the value, or drop the row or the column"
+        yield error("missing", f"{column} has no value in {_rows(index, missing)}; {remedy}.")
     if infinite.any():
-        first = int(np.argmax(infinite))
-        findings.append(
-            error(
-                "infinite",
-                f"Column {quoted(name)} has an infinite value in {row_name(index, first)}{_more(infinite)}; "
-                "replace it by a number, or drop the row (a logarithm of 0 is a common cause).",
-            )
-        )
-    findings += _overflow(name, index, column.values)
-    return findings
-
-
-def _overflow(name: str, index: "pd.Index", values: Float[np.ndarray, " n"]) -> list[Finding]:
-    huge = np.isfinite(values) & (np.abs(values) > LARGEST)
-    if not huge.any():
-        return []
-    first = int(np.argmax(huge))
-    return [
-        error(
+        remedy = "replace it by a number, or drop the row (a logarithm of 0 is a common cause)"
+        yield error("infinite", f"{column} has an infinite value in {_rows(index, infinite)}; {remedy}.")
+    huge = ~infinite & (np.abs(values) > LARGEST)
+    if huge.any():
+        yield error(
             "overflow",
-            f"Column {quoted(name)} has the value {values[first]:.3g} in {row_name(index, first)}{_more(huge)}, "
-            f"too large to be squared in single precision (limit {LARGEST:.1e}); express the column in a larger unit.",
+            f"{column} has the value {values[np.argmax(huge)]:.3g} in {_rows(index, huge)}, too large to be squared in "
+            f"single precision (limit {LARGEST:.1e}); express the column in a larger unit.",
         )
-    ]
 
 
-def _more(mask: Bool[np.ndarray, " n"]) -> str:
-    others = int(mask.sum()) - 1
-    return f" and in {counted(others, 'more row')}" if others else ""
-
-
-def _spells_number(series: "pd.Series") -> Bool[np.ndarray, " n"]:
-    import pandas as pd
-
-    cells = pd.Series([cell if isinstance(cell, str) else None for cell in series.to_list()], dtype=object)
-    return pd.to_numeric(cells, errors="coerce").notna().to_numpy(dtype=bool)
-
-
-def _text_message(name: str, series: "pd.Series", text: Bool[np.ndarray, " n"]) -> str:
+def _text(series: pd.Series, text: Mask) -> str:
     """Point at the cell that is to blame: the first that does not spell a number, else the first text cell."""
-    to_blame = text & ~_spells_number(series)
-    first = int(np.argmax(to_blame)) if to_blame.any() else int(np.argmax(text))
-    cell, where = series.iloc[first], row_name(series.index, first)
-    start = f"Column {quoted(name)} has {{}} {quoted(cell)} in {where}{_more(to_blame if to_blame.any() else text)}"
+    spelt = pd.Series([cell if isinstance(cell, str) else None for cell in series.to_list()], dtype=object)
+    blamed = text & pd.to_numeric(spelt, errors="coerce").isna().to_numpy(dtype=bool)
+    cells = blamed if blamed.any() else text
+    cell = series.iloc[int(np.argmax(cells))]
     if not isinstance(cell, str):
-        return start.format(f"a value of type {type(cell).__name__}") + "; only real numbers can be used, convert it."
-    if not to_blame.any():
-        return start.format("a number stored as text,") + "; convert the column with pandas.to_numeric."
-    if _THOUSANDS.fullmatch(cell) and not re.fullmatch(r"\s*[-+]?\d{1,3},\d{3}\s*", cell):
-        return start.format("a number with thousands separators,") + "; write the digits without commas."
-    if _DECIMAL_COMMA.fullmatch(cell):
-        return start.format("a decimal comma,") + "; write numbers with a point, as in 1.5."
-    return start.format("the text") + "; write a number there, or drop the row or the column."
+        what, remedy = f"a value of type {type(cell).__name__}", "only real numbers can be used, convert it"
+    elif not blamed.any():
+        what, remedy = "a number stored as text,", "convert the column with pandas.to_numeric"
+    else:
+        what, remedy = next(words for pattern, *words in _SPELLINGS if re.fullmatch(pattern, cell))
+    return f"{what} {quoted(cell)} in {_rows(series.index, cells)}; {remedy}"
 
+
+# ------------------------------------------------------------------------------------------------------------ labels
 
 MIN_ROWS = 2
-"""Fewest rows of a context: with one row alone a changed mechanism cannot be told from noise."""
+"""Fewest rows of a context: with a single row a changed mechanism cannot be told from noise."""
 
 _FEW_ROWS = 5
 
@@ -225,143 +178,273 @@ _CONTROL_WORDS = frozenset(
 )
 
 
-def to_labels(column: "pd.Series") -> tuple[list[str], Bool[np.ndarray, " n"]]:
-    """Every label as text, and a mask of the rows that have none.
+def label_findings(index: pd.Index, labels: Names, missing: Mask, observational: str | None) -> Findings:
+    """Check the context of each row by its label alone, whatever the numbers in the row.
 
-    >>> import pandas as pd
-    >>> to_labels(pd.Series([1, 2, 1]))[0]
-    ['1', '2', '1']
+    >>> index, labels = pd.RangeIndex(2, 6, name=LINE_INDEX), ["wt", "wt", "ko", ""]
+    >>> [finding.code for finding in label_findings(index, labels, np.array([False, False, False, True]), "wt")]
+    ['missing-context', 'small-context', 'few-rows']
     """
-    missing = column.isna().to_numpy(dtype=bool)
-    labels = [str(label) for label in column.to_list()]
-    return labels, missing | np.array([not label.strip() for label in labels], dtype=bool)
-
-
-def context_numbers(labels: list[str], observational: str | None) -> tuple[Int[np.ndarray, " n"], tuple[str, ...]]:
-    """Numbers 1..M in order of first appearance, 0 for the observational label, and the names of 1..M.
-
-    >>> numbers, names = context_numbers(["ko", "obs", "ko", "drug"], "obs")
-    >>> numbers.tolist(), names
-    ([1, 0, 1, 2], ('ko', 'drug'))
-    """
-    names = tuple(label for label in dict.fromkeys(labels) if label != observational)
-    number = {label: k for k, label in enumerate(names, start=1)}
-    return np.array([number.get(label, 0) for label in labels], dtype=np.int64), names
-
-
-def label_findings(
-    index: "pd.Index", labels: list[str], missing: Bool[np.ndarray, " n"], observational: str | None
-) -> list[Finding]:
-    """Everything about the labels alone, not about the numbers in the rows."""
     counts = Counter(label for label, gone in zip(labels, missing, strict=True) if not gone)
-    findings = []
     if missing.any():
-        others = int(missing.sum()) - 1
-        more = f" and in {counted(others, 'more row')}" if others else ""
-        findings.append(
-            error(
-                "missing-context",
-                f"The context column has no label in {row_name(index, int(np.argmax(missing)))}{more}; "
-                "write the context of every row, or drop the row.",
-            )
+        yield error(
+            "missing-context",
+            f"The context column has no label in {_rows(index, missing)}; "
+            "write the context of every row, or drop the row.",
         )
     if observational is not None and observational not in counts:
-        findings.append(
-            error(
-                "unknown-observational",
-                f"No row has the observational label {quoted(observational)}{closest(observational, list(counts))}; "
-                f"the contexts are {listed(counts)}, so name one of these.",
-            )
+        yield error(
+            "unknown-observational",
+            f"No row has the observational label {quoted(observational)}{closest(observational, list(counts))}; "
+            f"the contexts are {listed(counts)}, so name one of these.",
         )
-    return findings + _size_findings(counts) + _design_findings(counts, observational) + _spelling(counts)
+    yield from _context_sizes(counts)
+    yield from _design(counts, observational)
+    yield from _spellings(counts)
 
 
-def _size_findings(counts: Counter[str]) -> list[Finding]:
-    rows = counts.total()
-    if len(counts) == rows > 2:
-        return [
-            error(
-                "context-is-index",
-                f"Every one of the {rows} rows has a context of its own (the first is {quoted(next(iter(counts)))}), "
-                "so the context column looks like a row number; name the column that groups the rows.",
-            )
-        ]
-    single = [label for label, count in counts.items() if count < MIN_ROWS]
-    findings = [
-        error(
-            "small-context",
-            f"Context {quoted(label)} has only {counted(counts[label], 'row')} and needs at least {MIN_ROWS}; "
-            "add rows, merge it with a context of the same treatment, or drop it.",
+def _context_sizes(counts: Counter[str]) -> Findings:
+    """Contexts with too few rows; if none has a second row, the column is a row number and not a context."""
+    if len(counts) == counts.total() > 2:
+        yield error(
+            "context-is-index",
+            f"Every one of the {len(counts)} rows has its own context (the first is {quoted(next(iter(counts)))}), "
+            "so the context column looks like a row number; name the column that groups the rows.",
         )
-        for label in single
-    ]
+        return
+    for label, count in counts.items():
+        if count < MIN_ROWS:
+            yield error(
+                "small-context",
+                f"Context {quoted(label)} has only {counted(count, 'row')} and needs at least {MIN_ROWS}; "
+                "add rows, merge it with a context of the same treatment, or drop it.",
+            )
     few = [label for label, count in counts.items() if MIN_ROWS <= count < _FEW_ROWS]
     if few:
         which, it = ("Context {} has", "it") if len(few) == 1 else ("Contexts {} have", "them")
-        findings.append(
-            note(
-                "few-rows",
-                f"{which.format(listed(few))} fewer than {_FEW_ROWS} rows; expect wide uncertainty about {it}.",
-            )
+        yield note(
+            "few-rows", f"{which.format(listed(few))} fewer than {_FEW_ROWS} rows; expect wide uncertainty about {it}."
         )
-    return findings
 
 
-def _design_findings(counts: Counter[str], observational: str | None) -> list[Finding]:
-    if not counts:
-        return []
+def _design(counts: Counter[str], observational: str | None) -> Findings:
+    """What the contexts as a whole can and cannot tell."""
     if len(counts) == 1:
-        only = quoted(next(iter(counts)))
-        return [
-            warning(
-                "one-context",
-                f"All rows are of the one context {only}, so nothing tells cause from effect beyond the "
-                "conditional independences; add rows from another context if you have them.",
-            )
-        ]
-    if observational is not None:
-        return []
-    control = [label for label in counts if label.strip().lower() in _CONTROL_WORDS]
-    hint = f" (perhaps {listed(control)})" if control else ""
-    return [
-        warning(
+        yield warning(
+            "one-context",
+            f"All rows are from the context {quoted(next(iter(counts)))}, so nothing tells cause from effect beyond "
+            "the conditional independences; add rows from another context if you have them.",
+        )
+    elif counts and observational is None:
+        control = [label for label in counts if label.strip().lower() in _CONTROL_WORDS]
+        yield warning(
             "no-observational",
             "No observational context is named, so every context may have targets and the unperturbed mechanisms are "
-            f"learnt only from what the contexts share; if one of them is the untouched control{hint}, name it as "
-            "observational.",
+            "learnt only from what the contexts share; if one of them is the untouched control"
+            f"{f' (perhaps {listed(control)})' if control else ''}, name it as observational.",
         )
-    ]
 
 
-def _spelling(counts: Counter[str]) -> list[Finding]:
+def _spellings(counts: Counter[str]) -> Findings:
+    """Labels that are probably one context spelt in two ways."""
     variants: dict[str, list[str]] = {}
     for label in counts:
         variants.setdefault(" ".join(label.lower().split()), []).append(label)
-    return [
-        warning(
-            "similar-contexts",
-            f"The contexts {' and '.join(repr(label) for label in group)} differ only in capitals or spaces and are "
-            "treated as different; spell them alike if they are the same.",
-        )
-        for group in variants.values()
-        if len(group) > 1
-    ]
+    for group in variants.values():
+        if len(group) > 1:
+            yield warning(
+                "similar-contexts",
+                f"The contexts {' and '.join(map(repr, group))} differ only in capitals or spaces and are treated as "
+                "different; use one spelling if they are the same.",
+            )
 
 
-def context_candidates(table: "pd.DataFrame") -> list[str]:
-    """Columns that could name the contexts: few distinct values and at least two rows each on average.
+def context_candidates(table: pd.DataFrame) -> list[str]:
+    """Columns that could name the contexts: few distinct values, with at least two rows each on average.
 
-    >>> import pandas as pd
     >>> context_candidates(pd.DataFrame({"a": [0.1, 0.2, 0.3, 0.4], "arm": ["wt", "wt", "ko", "ko"]}))
     ['arm']
     """
-    import pandas as pd
+    columns = [table.iloc[:, j] for j in range(table.shape[1])]
+    few = [
+        column
+        for column in columns
+        if not pd.api.types.is_float_dtype(column.dtype) and 1 <= column.nunique() <= max(1, len(column) // 2)
+    ]
+    words = [column for column in few if not pd.api.types.is_numeric_dtype(column.dtype)]
+    return [str(column.name) for column in words or few]  # words are a better guess than numbers, which may be measured
 
-    few, words = [], []
-    for j, name in enumerate(table.columns):
-        column = table.iloc[:, j]
-        if not pd.api.types.is_float_dtype(column.dtype) and 1 <= column.nunique() <= max(1, len(column) // 2):
-            few.append(str(name))
-            if not pd.api.types.is_numeric_dtype(column.dtype):
-                words.append(str(name))
-    return words or few  # words are a better guess than whole numbers, which may be a variable
+
+# ----------------------------------------------------------------------------------------------------------- columns
+
+DUPLICATE_CORRELATION = 1 - 1e-10
+"""Two columns with a larger absolute correlation are one column up to sign, scale and shift."""
+
+COLLINEAR_VIF = 1e3
+"""Variance inflation 1 / (1 - R²) from which a column counts as a combination of others (R² > .999)."""
+
+SCALE_RATIO = 1e6
+COUNT_SKEWNESS = 2.0
+_ROUNDING = 1e-13
+
+
+def column_findings(x: Matrix, names: Names) -> Findings:
+    """Check the columns of a finite table: constant, duplicated, collinear, badly scaled, counts, row numbers.
+
+    A column that is constant or repeats another one is left out of the checks after it is named.
+
+    >>> x = np.array([[1.0, 2.0, 1.0], [2.0, 4.0, 1.0], [0.0, 0.0, 1.0], [5.0, 10.0, 1.0]])
+    >>> [finding.code for finding in column_findings(x, ["a", "b", "c"])]
+    ['constant', 'duplicate-column']
+    """
+    n, d = x.shape
+    constant = _equal(x.min(axis=0), x.max(axis=0))
+    for j in np.flatnonzero(constant):
+        yield error("constant", f"Column {quoted(names[j])} has the same value {x[0, j]:.6g} in all {n} rows; drop it.")
+    if d >= n:
+        yield warning(
+            "more-variables-than-rows",
+            f"There are {'more variables than' if d > n else 'as many variables as'} rows ({d} and {n}), so the result "
+            "will lean on the prior; choose fewer variables or add rows.",
+        )
+    x, names = x[:, ~constant], [name for name, gone in zip(names, constant, strict=True) if not gone]
+    if not names:
+        return
+    unit = _unit_columns(x)
+    original = _originals(x, unit)
+    for copy, first in original.items():
+        how = "is the same as" if (x[:, first] == x[:, copy]).all() else "is the same up to sign, unit or offset as"
+        yield error(
+            "duplicate-column",
+            f"Column {quoted(names[copy])} {how} column {quoted(names[first])}; keep only one of the two.",
+        )
+    kept = [j for j in range(len(names)) if j not in original]
+    yield from _collinear(unit[:, kept], [names[j] for j in kept])
+    yield from _units(x, names)
+
+
+def _equal(low: Float[np.ndarray, "..."], high: Float[np.ndarray, "..."]) -> Bool[np.ndarray, "..."]:
+    """Whether values between these differ by nothing but rounding."""
+    return high - low <= _ROUNDING * np.maximum(np.abs(low), np.abs(high))
+
+
+def _unit_columns(x: Matrix) -> Matrix:
+    """Columns with mean 0 and length 1, so that `u.T @ u` is the matrix of correlations."""
+    centred = x / np.abs(x).max(axis=0)  # first to the same size, so that squares neither overflow nor vanish
+    centred = centred - centred.mean(axis=0)
+    return centred / np.linalg.norm(centred, axis=0)
+
+
+def _originals(x: Matrix, unit: Matrix) -> dict[int, int]:
+    """For each column that repeats an earlier one up to sign, scale and shift, the first that it repeats."""
+    # Any two columns of two rows have correlation 1, which says nothing; there only equal columns are duplicates.
+    same = np.abs(unit.T @ unit) > DUPLICATE_CORRELATION if len(x) > 2 else (x[:, :, None] == x[:, None, :]).all(axis=0)
+    earlier = np.triu(same, k=1)
+    return {int(j): int(np.argmax(earlier[:, j])) for j in np.flatnonzero(earlier.any(axis=0))}
+
+
+def _collinear(unit: Matrix, names: Names) -> Findings:
+    """Groups of columns of which one is, to R² > .999, a linear combination of the others."""
+    n, d = unit.shape
+    if d < 2 or n <= d + 1:
+        return
+    correlation = unit.T @ unit
+    # The ridge keeps the inverse finite; on an exact dependence it makes the inverse the projection onto it.
+    ridge = d * 1e-14
+    precision = np.linalg.inv(correlation + ridge * np.eye(d))
+    dependent = np.linalg.eigvalsh(correlation)[0] < 100 * ridge
+    inflation = np.diag(precision)
+    inflated = np.flatnonzero(inflation > COLLINEAR_VIF)
+    root = np.sqrt(inflation[inflated])
+    partial_correlation = np.abs(precision[np.ix_(inflated, inflated)]) / np.outer(root, root)
+    _, group = connected_components(partial_correlation > 0.1, directed=False)
+    for members in (inflated[group == g] for g in np.unique(group)):
+        vif = float(inflation[members].max())
+        what = f"The {counted(len(members), 'column')} {listed(names[j] for j in members)} are"
+        if len(members) > 1 and dependent and vif > 1e-3 / ridge:
+            yield warning(
+                "collinear",
+                f"{what} linearly dependent to within rounding (for example, they may add up to a constant); drop one "
+                "of them, since the data cannot tell which causes which.",
+            )
+        elif len(members) > 1:
+            yield warning(
+                "collinear",
+                f"{what} nearly collinear (variance inflation up to {vif:.0e}); edges among them are hardly determined "
+                "by the data, so consider dropping or merging some.",
+            )
+
+
+def _units(x: Matrix, names: Names) -> Findings:
+    """Columns whose numbers should be in other units: spreads far apart, counts with a long tail, row numbers."""
+    spread = x.std(axis=0)
+    low, high = int(np.argmin(spread)), int(np.argmax(spread))
+    if spread[high] > SCALE_RATIO * spread[low]:
+        yield warning(
+            "scales",
+            f"The spread of column {quoted(names[high])} (standard deviation {spread[high]:.2g}) is over a million "
+            f"times that of column {quoted(names[low])} ({spread[low]:.2g}); standardise the data or change the units.",
+        )
+    whole = np.flatnonzero((x.min(axis=0) >= 0) & (x.max(axis=0) >= 10) & (x == np.rint(x)).all(axis=0))
+    skewness = (((x[:, whole] - x[:, whole].mean(axis=0)) / spread[whole]) ** 3).mean(axis=0)
+    skewed = [names[j] for j in whole[skewness > COUNT_SKEWNESS]]
+    if skewed:
+        verb, whose = ("holds", "its") if len(skewed) == 1 else ("hold", "their")
+        yield warning(
+            "counts",
+            f"{counted(len(skewed), 'column')} {verb} counts with a long right tail ({listed(skewed)}); the models "
+            f"assume Gaussian noise, so take the logarithm of 1 + {whose} values (first divide by the library size, if "
+            "any).",
+        )
+    for j in np.flatnonzero((np.diff(x, axis=0) == 1).all(axis=0)) if len(x) >= 5 else ():
+        yield warning(
+            "row-number",
+            f"Column {quoted(names[j])} counts the rows one by one and looks like a row number; drop it if it is one.",
+        )
+
+
+# -------------------------------------------------------------------------------------------------------------- rows
+
+
+def row_findings(index: pd.Index, x: Matrix, names: Names, labels: Names) -> Findings:
+    """Check the rows of a finite table within their contexts: columns that a context holds constant, repeated rows.
+
+    >>> x = np.array([[0.5, 1.0], [1.5, 2.0], [0.1, 0.0], [0.2, 0.0]])
+    >>> [finding.message for finding in row_findings(pd.RangeIndex(4), x, ["a", "b"], ["wt", "wt", "ko", "ko"])]
+    ["In context 'ko' column 'b' is constant at 0, as after a knock-out or a clamp; this is fine if it is intended."]
+    """
+    yield from _constant_in_context(x, names, labels)
+    # Whole numbers repeat by chance (counts, on/off states); measured decimals do not.
+    repeats = np.flatnonzero(pd.DataFrame(x).duplicated())
+    if len(repeats) and (x != np.rint(x)).any():
+        first = int(np.argmax((x == x[repeats[0]]).all(axis=1)))
+        yield warning(
+            "repeated-rows",
+            f"{counted(len(repeats), 'row')} repeat the values of an earlier row (first: {row_name(index, repeats[0])} "
+            f"repeats {row_name(index, first)}); drop them if a sample was entered twice.",
+        )
+
+
+def _constant_in_context(x: Matrix, names: Names, labels: Names) -> Findings:
+    groups = pd.DataFrame(x).groupby(np.array(labels, dtype=object), sort=False)
+    value = groups.min()
+    if len(value) < 2:
+        return
+    varies = ~_equal(x.min(axis=0), x.max(axis=0))
+    constant = _equal(value.to_numpy(), groups.max().to_numpy()) & (groups.size() > 1).to_numpy()[:, None] & varies
+    for j in np.flatnonzero(constant.all(axis=0)):
+        yield warning(
+            "decided-by-context",
+            f"Column {quoted(names[j])} has one value in each context and looks like a batch, dose or group label; "
+            "drop it if it is not a measured variable.",
+        )
+    constant &= ~constant.all(axis=0)
+    for k, label in enumerate(value.index):
+        held = [names[j] for j in np.flatnonzero(constant[k])]
+        if held:
+            at = f"column {quoted(held[0])} is constant at {value.iloc[k, int(np.argmax(constant[k]))]:.6g}"
+            which = at if len(held) == 1 else f"the {len(held)} columns {listed(held)} are constant"
+            yield note(
+                "constant-in-context",
+                f"In context {quoted(label)} {which}, as after a knock-out or a clamp; this is fine if it is intended.",
+            )

@@ -1,33 +1,83 @@
-"""`ContextData`: samples of the same variables under several contexts, as arrays with labels.
-
-How far contexts move variables: a first look at data that needs no model.
-"""
+"""`ContextData`, samples of the same variables under several contexts, and `Scaling`, the units they are in."""
 
 from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 
 from bacadi.errors import DataError
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """The affine map that was applied to the columns: `original = scaled * scale + shift`."""
+    """An affine map per column: `original = shift + scale * scaled`.
+
+    The one type for units: of standardised data, of priors that are set per unit of noise, of a posterior's parameters.
+
+    >>> kelvin_to_celsius = Scaling(np.array([273.15]), np.array([1.0]))
+    >>> kelvin_to_celsius.apply(np.array([[300.15]])).round(6).tolist(), kelvin_to_celsius
+    ([[27.0]], Scaling(1 variable))
+    """
 
     shift: Float[np.ndarray, " d"]
     scale: Float[np.ndarray, " d"]
 
     @classmethod
     def identity(cls, n_variables: int) -> Self:
+        """The map that changes nothing.
+
+        >>> Scaling.identity(2)
+        Scaling(2 variables, identity)
+        """
         return cls(np.zeros(n_variables), np.ones(n_variables))
 
     def apply(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+        """Convert from original to scaled units: (x - shift) / scale."""
         return (x - self.shift) / self.scale
 
     def invert(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+        """Convert from scaled to original units: shift + scale · x."""
         return x * self.scale + self.shift
+
+    def inverse(self) -> "Scaling":
+        """The map the other way round: `s.inverse().apply` does what `s.invert` does.
+
+        >>> Scaling(np.array([1.0]), np.array([2.0])).inverse().apply(np.array([[3.0]])).tolist()
+        [[7.0]]
+        """
+        return Scaling(-self.shift / self.scale, 1 / self.scale)
+
+    def compose(self, other: "Scaling") -> "Scaling":
+        """First this map, then `other`, which scales what is scaled already.
+
+        >>> twice = Scaling(np.array([1.0]), np.array([2.0])).compose(Scaling(np.array([3.0]), np.array([4.0])))
+        >>> twice.shift.tolist(), twice.scale.tolist()  # 1 + 2 · (3 + 4 · scaled)
+        ([7.0], [8.0])
+        """
+        return Scaling(self.shift + self.scale * other.shift, self.scale * other.scale)
+
+    def relative_to(self, base: "Scaling") -> "Scaling":
+        """The map from the units of `base` to these: `base.compose(own.relative_to(base))` is `own`.
+
+        >>> own, base = Scaling(np.array([7.0]), np.array([8.0])), Scaling(np.array([1.0]), np.array([2.0]))
+        >>> own.relative_to(base).shift.tolist(), own.relative_to(base).scale.tolist()
+        ([3.0], [4.0])
+        """
+        return Scaling((self.shift - base.shift) / base.scale, self.scale / base.scale)
+
+    def weights(self, weights: Float[np.ndarray, "*batch d d"]) -> Float[np.ndarray, "*batch d d"]:
+        """Express linear weights of scaled variables in original units: w_ij · scale_j / scale_i for the edge i → j.
+
+        >>> Scaling(np.zeros(2), np.array([1.0, 10.0])).weights(np.array([[0.0, 3.0], [0.0, 0.0]])).tolist()
+        [[0.0, 30.0], [0.0, 0.0]]
+        """
+        return weights * (self.scale / self.scale[:, None]).astype(weights.dtype)
+
+    def __repr__(self) -> str:
+        d = len(self.shift)
+        same = ", identity" if not self.shift.any() and (self.scale == 1).all() else ""
+        return f"Scaling({d} variable{'s' * (d != 1)}{same})"
 
 
 @dataclass(frozen=True)
@@ -36,7 +86,14 @@ class ContextData:
 
     `context[n]` is 0 for an observational row and k = 1..M for a row of the context named
     `contexts[k - 1]`, whose intervention targets are to be inferred. Data without an observational
-    context have no row with `context == 0`.
+    context have no row with `context == 0`. `scaling` leads back to the units in which the data were given.
+
+    >>> x = np.array([[0.0, 1.0], [2.0, 1.5], [5.0, 0.5]])
+    >>> data = ContextData(x, np.array([0, 0, 1]), ("a", "b"), ("ko",), "wt")
+    >>> data
+    ContextData(3 rows, 2 variables; wt (observational): 2, ko: 1)
+    >>> data.counts.tolist(), data.n_contexts
+    ([2, 1], 1)
     """
 
     x: Float[np.ndarray, "n d"]
@@ -47,9 +104,9 @@ class ContextData:
     scaling: Scaling = field(default=None)  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
-        if self.scaling is None:
-            object.__setattr__(self, "scaling", Scaling.identity(self.x.shape[1]))
         n, d = self.x.shape
+        if self.scaling is None:
+            object.__setattr__(self, "scaling", Scaling.identity(d))
         if self.context.shape != (n,) or len(self.variables) != d:
             raise DataError(
                 f"The arrays do not fit together: x is {n} x {d}, context has {len(self.context)} entries, "
@@ -63,68 +120,104 @@ class ContextData:
 
     @property
     def n_rows(self) -> int:
+        """The number of samples in all contexts."""
         return self.x.shape[0]
 
     @property
     def n_variables(self) -> int:
+        """d, the number of variables."""
         return self.x.shape[1]
 
     @property
     def n_contexts(self) -> int:
-        """M, the number of contexts beside the observational one."""
+        """M, the number of contexts besides the observational one."""
         return len(self.contexts)
 
     @property
     def counts(self) -> Int[np.ndarray, " K"]:
-        """Rows of each context, the observational one first (K = M + 1)."""
+        """Rows per context, the observational one first (K = M + 1)."""
         return np.bincount(self.context, minlength=self.n_contexts + 1)
+
+    def by_context(self, values: Shaped[np.ndarray, "n ..."] | None = None) -> list[Shaped[np.ndarray, "rows ..."]]:
+        """Split `x`, or another array with one entry per row, into one array per context k = 0..M; some may be empty.
+
+        >>> data = ContextData(np.array([[1.0], [2.0], [3.0]]), np.array([2, 0, 2]), ("a",), ("ko", "drug"), "wt")
+        >>> [rows.ravel().tolist() for rows in data.by_context()]
+        [[2.0], [], [1.0, 3.0]]
+        """
+        values = self.x if values is None else values
+        return [values[self.context == k] for k in range(self.n_contexts + 1)]
+
+    def residuals_within(self) -> Float[np.ndarray, "n d"]:
+        """Each row minus the mean of its context: what varies for other reasons than the interventions.
+
+        >>> data = ContextData(np.array([[1.0], [3.0], [9.0]]), np.array([0, 0, 1]), ("a",), ("ko",), "wt")
+        >>> data.residuals_within().ravel().tolist()
+        [-1.0, 1.0, 0.0]
+        """
+        residual = self.x.astype(float)
+        for k in np.unique(self.context):
+            residual[self.context == k] -= self.x[self.context == k].mean(axis=0)
+        return residual
 
     def standardized(self) -> "ContextData":
         """The data with every column shifted to mean 0 and scaled to standard deviation 1 over all rows.
 
         The inverse is recorded in `scaling`, composed with whatever scaling was there before.
-        """
-        return self._scaled(self.x.mean(axis=0), self.x.std(axis=0))
 
-    def in_own_units(self) -> "ContextData":
-        """The data with every column in its own unit: shifted by its observational mean (the mean of all rows where
-        there are no observational ones) and scaled by its standard deviation within contexts.
+        >>> data = ContextData(np.array([[1.0], [5.0]]), np.array([0, 1]), ("a",), ("ko",), "wt").standardized()
+        >>> data.x.tolist(), data.scaling.invert(data.x).tolist()
+        ([[-1.0], [1.0]], [[1.0], [5.0]])
+        """
+        return self._scaled(Scaling(self.x.mean(axis=0), self.x.std(axis=0)))
+
+    def standardized_within(self) -> "ContextData":
+        """The data with every column shifted by its observational mean (the mean of all rows where there are no
+        observational ones) and scaled by its standard deviation within contexts.
 
         Interventions move columns far from where they are without, so the spread over all rows says little about a
-        mechanism; a column that varies between contexts only is scaled by that spread all the same.
+        mechanism; a column that varies only between contexts is scaled by that spread all the same.
+
+        >>> x = np.array([[1.0], [3.0], [99.0], [101.0]])
+        >>> ContextData(x, np.array([0, 0, 1, 1]), ("a",), ("ko",), "wt").standardized_within().x.ravel().tolist()
+        [-1.0, 1.0, 97.0, 99.0]
         """
+        within, overall = self.residuals_within().std(axis=0), self.x.std(axis=0)
         observational = self.context == 0
-        residual = self.x.copy()
-        for k in range(self.n_contexts + 1):
-            rows = self.context == k
-            if rows.any():
-                residual[rows] -= self.x[rows].mean(axis=0)
-        scale = residual.std(axis=0)
-        scale = np.where(scale > 1e-9 * self.x.std(axis=0), scale, self.x.std(axis=0))
-        return self._scaled((self.x[observational] if observational.any() else self.x).mean(axis=0), scale)
+        reference = self.x[observational] if observational.any() else self.x
+        return self._scaled(Scaling(reference.mean(axis=0), np.where(within > 1e-9 * overall, within, overall)))
 
-    def _scaled(self, shift: Float[np.ndarray, " d"], scale: Float[np.ndarray, " d"]) -> "ContextData":
-        if (scale == 0).any():
-            column = self.variables[int(np.argmin(scale))]
+    def _scaled(self, step: Scaling) -> "ContextData":
+        if (step.scale == 0).any():
+            column = self.variables[int(np.argmin(step.scale))]
             raise DataError(f"Column '{column}' is constant and cannot be standardised; drop it.")
-        combined = Scaling(self.scaling.shift + self.scaling.scale * shift, self.scaling.scale * scale)
-        return ContextData(
-            (self.x - shift) / scale, self.context, self.variables, self.contexts, self.observational, combined
-        )
+        scaling = self.scaling.compose(step)
+        return ContextData(step.apply(self.x), self.context, self.variables, self.contexts, self.observational, scaling)
+
+    def __repr__(self) -> str:
+        names = (f"{self.observational} (observational):", *(f"{name}:" for name in self.contexts))
+        shown = [f"{name} {n}" for name, n in zip(names, self.counts, strict=True)][0 if self.counts[0] else 1 :]
+        more = f", and {len(shown) - 8} more" if len(shown) > 8 else ""
+        contexts = ", ".join(shown[:8]) or "no context"
+        return f"ContextData({self.n_rows} rows, {self.n_variables} variables; {contexts}{more})"
 
 
-MOVED = 4.0  # standard errors between the mean of a context and the reference that count as moved
+def mean_shift_z(data: ContextData) -> Float[np.ndarray, "M d"]:
+    """|z| of the difference in means between each context and the observational rows (all rows if fewer than three).
 
+    z = (mean_k - mean_ref) / sqrt(var_ref / n_ref + var_k / n_k), 0 for a context without rows. A first look at which
+    variables a context moves, directly or through their ancestors, that needs no model.
 
-def shifts(data: ContextData) -> Float[np.ndarray, "M d"]:
-    """How many standard errors the mean of a variable in a context lies from that of the other rows of reference."""
-    observational = data.context == 0
-    reference = data.x[observational] if observational.sum() > 2 else data.x
-    found = np.zeros((data.n_contexts, data.n_variables))
-    for k in range(data.n_contexts):
-        block = data.x[data.context == k + 1]
-        if len(block):
-            # A context of constant values (a knock-out) has no spread of its own; that of the reference stands in.
-            error = (reference.var(axis=0) / len(reference)) + np.maximum(block.var(axis=0), 1e-2) / len(block)
-            found[k] = np.abs(block.mean(axis=0) - reference.mean(axis=0)) / np.sqrt(error + 1e-300)
-    return found
+    >>> x = np.array([[0.0, 1.0], [1.0, 0.0], [-1.0, -1.0], [9.0, 0.0], [11.0, 0.0]])
+    >>> mean_shift_z(ContextData(x, np.array([0, 0, 0, 1, 1]), ("a", "b"), ("ko",), "wt")).round(1).tolist()
+    [[11.8, 0.0]]
+    """
+    observational, *contexts = data.by_context()
+    reference = observational if len(observational) > 2 else data.x
+    z = np.zeros((data.n_contexts, data.n_variables))
+    for k, rows in enumerate(contexts):
+        if len(rows):
+            # A context of constant values (a knock-out) has no variance; the floor keeps its z finite.
+            error = (reference.var(axis=0) / len(reference)) + np.maximum(rows.var(axis=0), 1e-2) / len(rows)
+            z[k] = np.abs(rows.mean(axis=0) - reference.mean(axis=0)) / np.sqrt(error + 1e-300)
+    return z

@@ -8,8 +8,9 @@ class Labelled(NamedTuple):
 
     In `Posterior.parameters` the axes (chain, draw) come first and are not repeated in `dims`. In
     `Posterior.sample_stats` they come first for a number per draw and are missing for one of the whole run (a trace
-    over steps). In `Posterior.constant_data` they never appear. The names `source`, `target` and `node` stand
-    for the variables, `context` for the contexts beside the observational one; any other name is free.
+    over steps). In `Posterior.constant_data` they never appear. The axes `source`, `target` and `node` run over the
+    variables, `context` over the contexts beside the observational one. Any other name is free except `draw` and
+    `variable`; xarray and ArviZ need `variable` for the axis along which they stack arrays.
 
     >>> import numpy as np
     >>> Labelled(np.zeros((2, 10, 3)), ("node",)).full_dims

@@ -1,26 +1,14 @@
-"""Small pieces of sentences that every message of the data edge is made of.
+"""Text in and out: the words that messages are made of, small tables of names, files that are written whole or not."""
 
-Writing a file so that it is either there whole or not there.
-"""
-
+import csv
 import difflib
+import io
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from bacadi.errors import StoreError
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-
-LINE_INDEX = "file line"
-"""Name of the index of a table read from a text file: its labels are line numbers of that file, the header being 1."""
-
-ARRAY_INDEX = "array row"
-"""Name of the index of a table put together from arrays: its labels are `context[row]`."""
+from bacadi.errors import DataError, StoreError
 
 _MAX_QUOTED = 40
 
@@ -58,35 +46,68 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def closest(value: str, known: Sequence[str]) -> str:
-    """A suggestion for a misspelt name, ready to be put after it, empty when nothing known is near.
+def closest(value: str, names: Sequence[str]) -> str:
+    """Suggest a name for a misspelt one, as words to put after it; empty when no name is close.
 
     >>> closest("contxt", ["a", "context"])
     " (did you mean 'context'?)"
     """
-    by_lower = {name.strip().lower(): name for name in known}
+    by_lower = {name.strip().lower(): name for name in names}
     near = difflib.get_close_matches(value.strip().lower(), list(by_lower), n=1, cutoff=0.6)
     return f" (did you mean {quoted(by_lower[near[0]])}?)" if near else ""
 
 
-def row_name(index: "pd.Index", position: int) -> str:
-    """How to call the row at `position`: by file line, or by index label for a frame.
+def read_rows(path: str | Path, noun: str) -> list[tuple[int, list[str]]]:
+    """Line number and stripped cells of every row of a small CSV table that is not blank, the header included.
 
-    >>> import pandas as pd
-    >>> row_name(pd.RangeIndex(2, 5, name=LINE_INDEX), 0), row_name(pd.Index(["cell_1"]), 0)
-    ('line 2', "the row with index label 'cell_1'")
+    For tables of names, which stay text; tables of numbers are read by `bacadi.data.read_table`. A file that cannot be
+    read, is not UTF-8 or is not CSV is refused; whether the rows make sense is for the caller to say.
+
+    Args:
+        path: the file, in UTF-8 with or without a byte order mark.
+        noun: what the file is to the user, for the refusal: "targets file".
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "targets.csv"
+    >>> _ = path.write_text("context,variable\\n\\nko, a\\n")
+    >>> read_rows(path, "targets file")
+    [(1, ['context', 'variable']), (3, ['ko', 'a'])]
     """
-    label = index[position]
-    if index.name == LINE_INDEX:
-        return f"line {label}"
-    if index.name == ARRAY_INDEX:
-        return f"array row {label}"
-    return f"the row with index label {quoted(label) if isinstance(label, str) else label}"
+    path = Path(path)
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as failure:
+        reason = (failure.strerror or "").lower() if isinstance(failure, OSError) else "it is not UTF-8 text"
+        raise DataError(f"The {noun} '{path}' cannot be read ({reason}); give a CSV file in UTF-8.") from None
+    rows = split_rows(text, ",", f"the {noun} {quoted(path.name)}")
+    return [(first, [cell.strip() for cell in cells]) for first, _, cells in rows]
+
+
+def split_rows(text: str, delimiter: str, where: str) -> Iterator[tuple[int, int, list[str]]]:
+    """First line, last line and cells of every row that has more than white space and delimiters in it.
+
+    Spreadsheets like to append rows of nothing but delimiters; a quoted cell may run over several lines. `where` names
+    the file in the refusal of quotes that do not match.
+
+    >>> list(split_rows('a,b\\n,\\n1,"two\\nlines"', ",", "the text"))
+    [(1, 1, ['a', 'b']), (3, 4, ['1', 'two\\nlines'])]
+    """
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    first = 1
+    try:
+        for cells in reader:
+            if any(map(str.strip, cells)):
+                yield first, reader.line_num, cells
+            first = reader.line_num + 1
+    except csv.Error:
+        raise DataError(
+            f"The quotes in {where} do not match from line {first} on; close or remove the quote there."
+        ) from None
 
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
-    """A temporary path beside `path`, renamed to it when the block ends well and removed when it does not.
+    """Yield a temporary path beside `path`, renamed to it when the block ends well and removed when it does not.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -111,6 +132,13 @@ def replacing(path: str | Path) -> Iterator[Path]:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write UTF-8 text with the line ends it has."""
+    """Write a file of UTF-8 text whole or not at all, with the line ends that the text has.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "new folder" / "note.txt"
+    >>> write_text(path, "a\\n")
+    >>> path.read_bytes()
+    b'a\\n'
+    """
     with replacing(path) as temporary:
         temporary.write_bytes(text.encode())

@@ -15,7 +15,7 @@ _PACKAGE = Path(__file__).parent.parent
 
 def compiled(function: Callable) -> Any:
     """A compiled function that Python calls."""
-    return _stamped(no_type_check(njit(cache=True, nogil=True, error_model="numpy")(unwrap(function))))
+    return _compiled(function)
 
 
 def inner(function: Callable) -> Any:
@@ -23,7 +23,19 @@ def inner(function: Callable) -> Any:
 
     The means to be called from Python would take as long to compile as most of these functions do.
     """
-    options: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return _compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=False)
+
+
+def inlined(function: Callable) -> Any:
+    """An `inner` function that is compiled into its caller, for those that are called in one place.
+
+    Tuples of arrays are passed by value, hundreds of words per call, which costs more than most of these functions.
+    Callees inherit this option unless it is set, hence the False above.
+    """
+    return _compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)
+
+
+def _compiled(function: Callable, **options: bool) -> Any:
     return _stamped(no_type_check(njit(cache=True, nogil=True, error_model="numpy", **options)(unwrap(function))))
 
 

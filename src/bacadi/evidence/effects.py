@@ -1,4 +1,4 @@
-"""Effects in the collapsed reading: the states they give a variable in a context, their evidence and their parameters."""
+"""Effects in the collapsed reading: the states they add to a variable in a context, evidence and parameters."""
 
 from collections.abc import Iterable
 from functools import singledispatch

@@ -78,8 +78,8 @@ def structure_prior(
     graph_prior, (m, d) = model.graph_prior, states.hard_log_evidence.shape
     if not isinstance(graph_prior, CountingPrior):
         raise NoClosedForm(
-            f"The graph prior {type(graph_prior).__name__} does not say what an edge and an out-degree add to log p(G); "
-            "give it edge_log_odds and out_degree_log, or use SVGD."
+            f"The graph prior {type(graph_prior).__name__} does not say what an edge and an out-degree add to "
+            "log p(G); give it edge_log_odds and out_degree_log, or use SVGD."
         )
     known = Knowledge.none(d, m) if knowledge is None else knowledge
     if (known.n_contexts, known.n_variables) != (m, d):

@@ -1,4 +1,4 @@
-"""The collapsed reading of a model: from mechanism, effect, priors and knowledge to the posterior of graph and states."""
+"""The collapsed reading of a model: mechanism, effect, priors and knowledge as a posterior of graph and states."""
 
 from functools import singledispatch
 

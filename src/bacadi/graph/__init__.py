@@ -1,6 +1,6 @@
-"""Adjacency arrays: acyclicity, enumeration, equivalence classes, random DAGs. `graph[i, j] = 1` means i -> j."""
+"""Adjacency arrays: acyclicity, enumeration, equivalence classes. `graph[i, j] = 1` means i -> j."""
 
-from bacadi.graph.dag import find_cycle, h, is_acyclic, topological_order
+from bacadi.graph.dag import find_cycle, is_acyclic, topological_order, transitive_closure
 from bacadi.graph.enumerate import all_dags, all_digraphs
 from bacadi.graph.equivalence import (
     chain_components,
@@ -11,9 +11,8 @@ from bacadi.graph.equivalence import (
     i_cpdag,
     markov_equivalent,
     meek_closure,
-    rooted,
+    orientations_by_source,
     skeleton,
-    transitive_closure,
     v_structures,
 )
 
@@ -26,12 +25,11 @@ __all__ = [
     "consistent_union",
     "cpdag",
     "find_cycle",
-    "h",
     "i_cpdag",
     "is_acyclic",
     "markov_equivalent",
     "meek_closure",
-    "rooted",
+    "orientations_by_source",
     "skeleton",
     "topological_order",
     "transitive_closure",

@@ -1,11 +1,11 @@
-"""Acyclicity of adjacency arrays, where `graph[i, j] = 1` means i -> j."""
+"""Acyclicity, causal order and ancestors of adjacency arrays, where `graph[i, j] = 1` means i -> j."""
 
 import numpy as np
 from jaxtyping import Bool, Int, Shaped
 
 
 def is_acyclic(graph: Shaped[np.ndarray, "*batch d d"]) -> Bool[np.ndarray, "*batch"]:
-    """Whether each graph has no directed cycle; nodes without remaining parents are peeled off until none is left.
+    """Whether each graph has no directed cycle; nodes without parents are removed until none is left.
 
     A loop i -> i is a cycle. Nonzero entries are edges; leading axes are a batch.
 
@@ -25,19 +25,8 @@ def is_acyclic(graph: Shaped[np.ndarray, "*batch d d"]) -> Bool[np.ndarray, "*ba
     return np.asarray(~alive.any(axis=-1))
 
 
-def h(graph: Shaped[np.ndarray, "*batch d d"]) -> Shaped[np.ndarray, "*batch"]:
-    """The acyclicity function of the paper, zero exactly for acyclic graphs: h(G) = tr[(I + G/d)^d] - d.
-
-    >>> float(h(np.array([[0, 1], [0, 0]]))), float(h(np.array([[0, 1], [1, 0]])))
-    (0.0, 0.5)
-    """
-    d = graph.shape[-1]
-    power = np.linalg.matrix_power(np.eye(d) + np.asarray(graph, dtype=np.float64) / max(d, 1), d)
-    return np.asarray(np.trace(power, axis1=-2, axis2=-1) - d)
-
-
 def topological_order(graph: Shaped[np.ndarray, "d d"]) -> Int[np.ndarray, " d"]:
-    """The nodes, every parent before its children; among those that are free the smallest number goes first.
+    """The nodes, every parent before its children; the smallest number first where several could come next.
 
     Raises ValueError for a cyclic graph, with one of its cycles.
 
@@ -78,3 +67,17 @@ def find_cycle(graph: Shaped[np.ndarray, "d d"]) -> list[int] | None:
     cycle = walk[walk.index(walk[-1]) + 1 :][::-1]
     start = cycle.index(min(cycle))
     return cycle[start:] + cycle[:start]
+
+
+def transitive_closure(graph: Shaped[np.ndarray, "*batch d d"]) -> Bool[np.ndarray, "*batch d d"]:
+    """Whether a directed path leads from i to j, for all (i, j): i is an ancestor of j (Warshall, 1962).
+
+    A node is its own ancestor only if it is on a cycle. Leading axes are a batch.
+
+    >>> transitive_closure(np.array([[0, 1, 0], [0, 0, 1], [0, 0, 0]])).astype(int).tolist()
+    [[0, 1, 1], [0, 0, 1], [0, 0, 0]]
+    """
+    reaches = graph != 0
+    for middle in range(graph.shape[-1]):
+        reaches = reaches | (reaches[..., :, middle, None] & reaches[..., None, middle, :])
+    return reaches

@@ -1,6 +1,6 @@
-"""All directed graphs and all DAGs of a few nodes, where `graph[i, j] = 1` means i -> j.
+"""All directed graphs and all DAGs of a few nodes, and counts that need no list: causal orders, expected edges.
 
-Counting without going through all cases: the causal orders of a DAG, the edges expected along an order.
+`graph[i, j] = 1` means i -> j.
 """
 
 import math
@@ -61,9 +61,9 @@ def _check_size(d: int, largest: int, what: str) -> None:
 
 
 def log_orders(graph: Int8[np.ndarray, "d d"]) -> float:
-    """log of the number of causal orders (linear extensions) of a DAG, by the sets that can come first.
+    """log of the number of causal orders (linear extensions) of a DAG, by dynamic programming over prefixes.
 
-    There may be 2^d such sets, in graphs of few edges.
+    A prefix is a set of nodes that holds the parents of each of its nodes; a graph of few edges has up to 2^d of them.
 
     >>> graph = np.array([[0, 1, 0], [0, 0, 0], [0, 0, 0]], np.int8)
     >>> round(math.exp(log_orders(graph)))  # half of the 6 orders
@@ -71,19 +71,23 @@ def log_orders(graph: Int8[np.ndarray, "d d"]) -> float:
     """
     d = len(graph)
     parents = [sum(1 << int(i) for i in np.flatnonzero(graph[:, j])) for j in range(d)]
-    number = {0: 1}
+    orders_of = {0: 1}
     for _ in range(d):
         longer: dict[int, int] = {}
-        for first, orders in number.items():
+        for prefix, orders in orders_of.items():
             for j in range(d):
-                if not first >> j & 1 and not parents[j] & ~first:
-                    longer[first | 1 << j] = longer.get(first | 1 << j, 0) + orders
-        number = longer
-    return math.log(number[(1 << d) - 1])
+                if not prefix >> j & 1 and not parents[j] & ~prefix:
+                    longer[prefix | 1 << j] = longer.get(prefix | 1 << j, 0) + orders
+        orders_of = longer
+    return math.log(orders_of[(1 << d) - 1])
 
 
 def log_subsets(n: int) -> Float[np.ndarray, " sizes"]:
-    """log of the number of subsets of 0, 1, …, n of n things."""
+    """log of the number of subsets of n things that have 0, 1, …, n members: log binomial(n, size).
+
+    >>> np.exp(log_subsets(3)).round().tolist()
+    [1.0, 3.0, 3.0, 1.0]
+    """
     size = np.arange(n + 1)
     return gammaln(n + 1) - gammaln(size + 1) - gammaln(n - size + 1)
 
@@ -91,7 +95,7 @@ def log_subsets(n: int) -> Float[np.ndarray, " sizes"]:
 def expected_edges(log_law: Float[np.ndarray, " d"], edge_log_odds: float) -> float:
     """E|G| under p(G, π) ∝ y^|G| Π_i law(number of children of i), log y = edge_log_odds, π a causal order of G.
 
-    A variable chooses its children among those after it, whatever the others do.
+    Given the order, the variables choose their children among those after them independently of each other.
 
     >>> expected_edges(np.zeros(4), 0.0)  # half of the 6 pairs
     3.0
@@ -105,7 +109,7 @@ def expected_edges(log_law: Float[np.ndarray, " d"], edge_log_odds: float) -> fl
 
 
 def calibrated_log_odds(log_law: Float[np.ndarray, " d"], edges: float) -> float:
-    """The edge log-odds with which so many edges are expected; never more than half of the pairs.
+    """The edge log-odds under which `edges` edges are expected, at most half of the pairs.
 
     >>> round(calibrated_log_odds(np.zeros(20), 40.0), 4), round(math.log(40 / 150), 4)
     (-1.3218, -1.3218)

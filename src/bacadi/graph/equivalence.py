@@ -1,16 +1,14 @@
-"""Equivalence classes of DAGs: skeleton, v-structures, CPDAG, interventional CPDAG.
+"""Equivalence classes of DAGs: skeleton, v-structures, (interventional) CPDAG, and all members of a class.
 
 Edges are directed where `graph[i, j] = 1` and `graph[j, i] = 0` (i -> j) and undirected where both are 1 (i - j).
 
-All DAGs that a partially directed graph stands for, and the parts of it that can be directed one by one.
-
-Edges are directed where `graph[i, j] = 1` and `graph[j, i] = 0` (i -> j) and undirected where both are 1 (i - j).
-
-Why the parts are free of each other: close the graph under Meek's rules and take nodes B that undirected edges join.
-If x outside points to one node of B, rule 1 joins x to that node's neighbours in B, and rule 2 leaves x -> as the only
-direction; so x points to all of B. Hence no choice inside B makes a v-structure with x, and a cycle through several
-parts would be one of edges already directed. Inside B no member of the class has a v-structure, so each has exactly
-one source in B: taking every node that can be it as the root visits each member once.
+A partially directed graph represents the DAGs with its skeleton, its v-structures and its directed edges, its
+consistent extensions. They are listed chain component by chain component, since the components are independent: close
+the graph under Meek's rules and take nodes B that undirected edges join. If x outside points to one node of B, rule 1
+joins x to that node's neighbours in B, and rule 2 leaves x -> as the only direction; so x points to all of B. Hence no
+choice inside B makes a v-structure with x, and a cycle through several components would consist of edges that are
+directed already. Inside B no member of the class has a v-structure, so each has exactly one source in B: taking every
+possible source in turn visits each member once.
 """
 
 from collections.abc import Iterator
@@ -53,7 +51,7 @@ def cpdag(dag: Shaped[np.ndarray, "d d"]) -> Int8[np.ndarray, "d d"]:
 
 
 def i_cpdag(dag: Shaped[np.ndarray, "d d"], targets: Shaped[np.ndarray, "m d"]) -> Int8[np.ndarray, "d d"]:
-    """The interventional CPDAG of a DAG under hard interventions on `targets[k]`, beside observational data.
+    """The interventional CPDAG of a DAG under hard interventions on `targets[k]`, besides observational data.
 
     An edge between a target and a non-target of one context shows its direction (Hauser and Bühlmann, 2012); Meek's
     rules spread the directions.
@@ -122,10 +120,10 @@ def _directed(edges: Bool[np.ndarray, "d d"]) -> Bool[np.ndarray, "d d"]:
 
 def _complete(dag: Bool[np.ndarray, "d d"], shown: Bool[np.ndarray, "d d"]) -> Int8[np.ndarray, "d d"]:
     """Forget the directions of a DAG except the v-structures and the pairs in `shown`, then apply Meek's rules."""
-    known = dag & shown
+    directed = dag & shown
     for i, j, k in v_structures(dag):
-        known[i, j] = known[k, j] = True
-    return meek_closure(skeleton(dag) & ~known.T)
+        directed[i, j] = directed[k, j] = True
+    return meek_closure(skeleton(dag) & ~directed.T)
 
 
 def _implied_directions(edges: Bool[np.ndarray, "d d"]) -> Bool[np.ndarray, "d d"]:
@@ -156,7 +154,7 @@ def _is_free_sink(edges: Bool[np.ndarray, "d d"], left: Bool[np.ndarray, " d"], 
 
 
 def chain_components(pdag: Shaped[np.ndarray, "d d"]) -> list[Int[np.ndarray, " _"]]:
-    """The sets of nodes that paths of undirected edges join, by their smallest node; a node may stand alone.
+    """The sets of nodes that paths of undirected edges join, by their smallest node; a single node is one too.
 
     >>> [nodes.tolist() for nodes in chain_components(np.array([[0, 0, 1], [0, 0, 1], [1, 0, 0]]))]
     [[0, 2], [1]]
@@ -165,20 +163,24 @@ def chain_components(pdag: Shaped[np.ndarray, "d d"]) -> list[Int[np.ndarray, " 
     left = np.ones(len(undirected), dtype=bool)
     components = []
     while left.any():
-        found = np.arange(len(left)) == np.argmax(left)
-        while (grown := found | undirected[found].any(axis=0)).sum() > found.sum():
-            found = grown
-        components.append(np.flatnonzero(found))
-        left &= ~found
+        component = np.arange(len(left)) == np.argmax(left)
+        while (grown := component | undirected[component].any(axis=0)).sum() > component.sum():
+            component = grown
+        components.append(np.flatnonzero(component))
+        left &= ~component
     return components
 
 
-def rooted(
+def orientations_by_source(
     pdag: Shaped[np.ndarray, "d d"], nodes: Int[np.ndarray, " n"]
 ) -> Iterator[tuple[int, Int8[np.ndarray, "d d"]]]:
-    """Every possible source of a chain component of a graph closed under Meek's rules, with what its choice directs.
+    """Every possible source of a chain component of a graph closed under Meek's rules, with the graph it implies.
 
-    >>> [(root, graph.tolist()) for root, graph in rooted(np.array([[0, 1], [1, 0]]), np.array([0, 1]))]
+    All edges of the source leave it and Meek's rules spread the directions inside the component; what they leave
+    undirected there are chain components again.
+
+    >>> by_source = orientations_by_source(np.array([[0, 1], [1, 0]]), np.array([0, 1]))
+    >>> [(source, graph.tolist()) for source, graph in by_source]
     [(0, [[0, 1], [0, 0]]), (1, [[0, 0], [1, 0]])]
     """
     block = np.ix_(nodes, nodes)
@@ -189,14 +191,14 @@ def rooted(
         yield int(nodes[position]), graph
 
 
-def _directed_from(component: Bool[np.ndarray, "n n"], root: int) -> Int8[np.ndarray, "n n"]:
-    """All edges of the root leave it, closed under Meek's rules; rule 1 is followed edge by edge, which is faster."""
+def _directed_from(component: Bool[np.ndarray, "n n"], source: int) -> Int8[np.ndarray, "n n"]:
+    """All edges of the source leave it, closed under Meek's rules; rule 1 is followed edge by edge, which is faster."""
     edges = component.copy()
-    edges[:, root] = False
+    edges[:, source] = False
     if component.sum() == component.size - len(component):
         return edges.astype(np.int8)  # in a complete undirected component nothing follows
     joined = component | component.T
-    arrows = [(root, int(child)) for child in np.flatnonzero(edges[root])]
+    arrows = [(source, int(child)) for child in np.flatnonzero(edges[source])]
     while arrows:
         a, b = arrows.pop()
         children = np.flatnonzero(edges[b] & edges[:, b] & ~joined[a])
@@ -235,7 +237,7 @@ def _orientations(pdag: Int8[np.ndarray, "d d"], nodes: Int[np.ndarray, " n"]) -
     if len(nodes) == 1:
         yield pdag
         return
-    for _, graph in rooted(pdag, nodes):
+    for _, graph in orientations_by_source(pdag, nodes):
         block = np.ix_(nodes, nodes)
         parts = [nodes[part] for part in chain_components(graph[block])]
         yield from _all_parts(graph, parts)
@@ -247,15 +249,3 @@ def _all_parts(pdag: Int8[np.ndarray, "d d"], parts: list[Int[np.ndarray, " _"]]
         return
     for graph in _orientations(pdag, parts[0]):
         yield from _all_parts(graph, parts[1:])
-
-
-def transitive_closure(graph: Shaped[np.ndarray, "*batch d d"]) -> Bool[np.ndarray, "*batch d d"]:
-    """Which nodes a directed path leads from and to: entry (i, j) is true where i is an ancestor of j.
-
-    >>> transitive_closure(np.array([[0, 1, 0], [0, 0, 1], [0, 0, 0]])).astype(int).tolist()
-    [[0, 1, 1], [0, 0, 1], [0, 0, 0]]
-    """
-    reaches = graph != 0
-    for middle in range(graph.shape[-1]):
-        reaches = reaches | (reaches[..., :, middle, None] & reaches[..., None, middle, :])
-    return reaches

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bacadi.config.choices import Choice
+from bacadi.config.layers import name_of_method
 from bacadi.data.contexts import ContextData, Scaling
 from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError
@@ -40,13 +41,12 @@ class Problem:
     @cached_property
     def standardized(self) -> ContextData:
         """The data in the units of the priors."""
-        return self.data.in_own_units() if self.model.standardize_within else self.data
+        return self.data.standardized_within() if self.model.standardize_within else self.data
 
     @property
     def scaling(self) -> Scaling:
         """From the units of the priors to those of the data: x = shift + scale · (x in the units of the priors)."""
-        own, given = self.standardized.scaling, self.data.scaling
-        return Scaling((own.shift - given.shift) / given.scale, own.scale / given.scale)
+        return self.standardized.scaling.relative_to(self.data.scaling)
 
     def unit_constants(self) -> dict[str, Labelled]:
         """`scaling` as constants of a posterior, for parameters that stay in the units of the priors."""
@@ -103,8 +103,8 @@ class AbstractMethod(Choice):
             raise ConfigError("There are no rows to learn from; give data with at least one row.")
         if not self.takes_all_knowledge and problem.knowledge.beyond_certain_targets:
             raise ConfigError(
-                f"{type(self).__name__} can use certain targets alone and the knowledge says more (edges, limits of "
-                "parents, likely targets or their number); use method mcmc or exact, or leave the rest out."
+                "The knowledge speaks of more than certain targets (edges, limits of parents, likely targets or their "
+                f"number), and method {name_of_method(self)} can use these alone; use --method mcmc or remove the rest."
             )
 
     def opening(self) -> str:

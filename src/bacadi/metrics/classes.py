@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float, Int, Int8, Shaped
 
 from bacadi.errors import DataError
-from bacadi.graph import chain_components, consistent_union, rooted, skeleton
+from bacadi.graph import chain_components, consistent_union, orientations_by_source, skeleton
 from bacadi.metrics.structure import refuse_cycles, sid_of_dags, weighted_mean
 
 MAX_SUBPROBLEMS = 2000
@@ -154,7 +154,7 @@ class _Search:
             if len(self.solved) >= self.max_subproblems:
                 raise _TooLarge
             self.solved[key] = (0, 0)  # holds the place, so that open parts count
-            choices = [self._parts(choice, nodes) for _, choice in rooted(graph, nodes)]
+            choices = [self._parts(choice, nodes) for _, choice in orientations_by_source(graph, nodes)]
             self.solved[key] = min(low for low, _ in choices), max(high for _, high in choices)
         return self.solved[key]
 

@@ -28,6 +28,12 @@ class Units(NamedTuple):
     logistic: bool | np.bool
     linear: bool | np.bool
 
+    @classmethod
+    def none(cls, n_variables: int) -> "Units":
+        """No units: functions of a constant and of linear parts alone."""
+        empty = np.empty(0)
+        return cls(np.empty((0, n_variables)), empty, empty, np.empty(0, int), False, False)
+
     def features(self, x: Float[np.ndarray, "n d"], parents: Bool[np.ndarray, " d"]) -> Float[np.ndarray, "n C"]:
         """All features of the rows for one set of parents: units, the constant 1, and the parents if linear."""
         inputs = self.bias + x[:, parents] @ self.weight[:, parents].T

@@ -13,7 +13,7 @@ from bacadi.config.choices import Choice, option
 
 LOG_2PI = math.log(2 * math.pi)
 Values = Any
-"""An array of NumPy or JAX."""
+"""An array of NumPy or JAX, or None where there is none."""
 
 
 def namespace(x: Values) -> Any:
@@ -46,7 +46,10 @@ class Conjugate(NamedTuple):
 
 
 class AbstractNoise(Choice):
-    """What is known of a noise standard deviation; its parameter is log σ, or None where σ is known."""
+    """What is known of a noise standard deviation; its parameter is log σ, or None where σ is known.
+
+    A known σ has a parameter all the same in units other than those it is stated in (`rescaled`).
+    """
 
     @property
     @abstractmethod
@@ -54,19 +57,19 @@ class AbstractNoise(Choice):
         """Where log σ starts, None where it is not a parameter."""
 
     @abstractmethod
-    def log_std(self, parameter: Values | None) -> Values:
+    def log_std(self, parameter: Values) -> Values:
         """log σ."""
 
-    def rescaled(self, parameter: Values | None, scale: np.ndarray) -> Values | None:
+    def rescaled(self, parameter: Values, scale: np.ndarray) -> Values:
         """log σ for variables that are `scale` times as large; a known σ becomes a number per variable, too."""
         return parameter if parameter is None and (scale == 1).all() else self.log_std(parameter) + np.log(scale)
 
     @abstractmethod
-    def log_prior(self, parameter: Values | None) -> Values:
+    def log_prior(self, parameter: Values) -> Values:
         """log p(log σ)."""
 
     @abstractmethod
-    def prior_unit(self, parameter: Values | None) -> Values:
+    def prior_unit(self, parameter: Values) -> Values:
         """The unit of prior standard deviations of coefficients and means beside this noise: 1 or σ."""
 
     @abstractmethod
@@ -83,14 +86,14 @@ class FixedNoise(AbstractNoise):
     def initial(self) -> None:
         return None
 
-    def log_std(self, parameter: Values | None) -> Values:
-        """log σ as it is known, or as it became in the units of the data (`rescaled`)."""
+    def log_std(self, parameter: Values) -> Values:
+        # Parameters drawn with a noise of their own (a collapsed draw, a simulated network) say it themselves.
         return math.log(self.std) if parameter is None else parameter
 
-    def log_prior(self, parameter: Values | None) -> float:
+    def log_prior(self, parameter: Values) -> float:
         return 0.0
 
-    def prior_unit(self, parameter: Values | None) -> float:
+    def prior_unit(self, parameter: Values) -> float:
         return 1.0
 
     def conjugate(self) -> Conjugate:
@@ -111,14 +114,14 @@ class InferredNoise(AbstractNoise):
     def initial(self) -> float:
         return 0.5 * math.log(self.scale / (self.shape + 1))
 
-    def log_std(self, parameter: Values | None) -> Values:
+    def log_std(self, parameter: Values) -> Values:
         return parameter
 
-    def log_prior(self, parameter: Values | None) -> Values:
+    def log_prior(self, parameter: Values) -> Values:
         normaliser = self.shape * math.log(self.scale) - math.lgamma(self.shape) + math.log(2.0)
         return normaliser - 2 * self.shape * parameter - self.scale * namespace(parameter).exp(-2 * parameter)
 
-    def prior_unit(self, parameter: Values | None) -> Values:
+    def prior_unit(self, parameter: Values) -> Values:
         return namespace(parameter).exp(parameter)
 
     def conjugate(self) -> Conjugate:

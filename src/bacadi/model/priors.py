@@ -1,7 +1,7 @@
 """Priors of graph, targets and latents (paper, Eq. (8) p_β(Z), Eq. (9) p(I | Γ), Eq. (10) p(Γ) and Appendix D.1).
 
-Densities are written once for NumPy and JAX arrays. A graph prior offers `log_prob` (smooth in a relaxed graph, for SVGD),
-`edge_log_odds` with `out_degree_log` (for MCMC and enumeration), or both.
+Densities are written once for NumPy and JAX arrays. A graph prior offers `log_prob` (smooth in a relaxed graph, for
+SVGD), `edge_log_odds` with `out_degree_log` (for MCMC and enumeration), or both.
 """
 
 import math
@@ -31,8 +31,8 @@ class SmoothPrior(Protocol):
 class CountingPrior(Protocol):
     """A graph prior that MCMC and enumeration can use, by what each edge and each degree adds.
 
-    log p(G) = |G| edge_log_odds + Σ_i out_degree_log[out-degree of i] + const, and with `over_orders` this is log p(G, π)
-    of each causal order π of G, so that a graph is the likelier the more orders it has.
+    log p(G) = |G| edge_log_odds + Σ_i out_degree_log[out-degree of i] + const, and with `over_orders` this is
+    log p(G, π) of each causal order π of G, so that a graph is the likelier the more orders it has.
     """
 
     over_orders: bool

@@ -4,7 +4,8 @@ from bacadi.data.labelled import Labelled
 from bacadi.posterior import weights
 from bacadi.posterior.export import Format, export, to_networkx, write_results
 from bacadi.posterior.posterior import Draw, Posterior
-from bacadi.posterior.store import load, save
+
+load, save = Posterior.load, Posterior.save
 
 __all__ = [
     "Draw",

@@ -1,15 +1,9 @@
-"""Arrays with named axes, one draw of the posterior, and expectations of functions of a draw.
+"""`Posterior`: weighted draws of graph, intervention targets and parameters, with names. Every method returns one."""
 
-A posterior in a few lines of plain text.
-
-What a method computed, made into the fields of a `Posterior`: one chain axis, weights, labels, constants.
-
-`Posterior`: weighted draws of graph, intervention targets and parameters, with names. Every method returns one.
-"""
-
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,13 +14,24 @@ import bacadi
 from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError, InferenceError
 from bacadi.graph.dag import is_acyclic
-from bacadi.posterior import summaries
+from bacadi.posterior import store, summaries
 from bacadi.posterior import weights as rules
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from bacadi.data.contexts import ContextData
+
+Weighting = Callable[[np.ndarray], np.ndarray]
+"""A rule of `bacadi.posterior.weights`: from unnormalised log posteriors to log weights that add to 1."""
+
+# Names in `constant_data` of marginals that a method knows exactly, where its draws are only a sample.
+EXACT_EDGES, EXACT_TARGETS = "exact_edge_probability", "exact_target_probability"
+
+# The groups of named arrays, and the names in them that are fields of `Posterior`.
+_FIELDS_IN = {"parameters": ("graph", "intervention_target"), "sample_stats": ("log_weight",), "constant_data": ()}
+_UNCERTAIN = (0.1, 0.9)
+_MAX_DESCRIBED = 12
 
 
 class Draw(NamedTuple):
@@ -37,183 +42,21 @@ class Draw(NamedTuple):
     parameters: dict[str, np.ndarray]
 
 
-def binary(name: str, array: np.ndarray) -> Int8[np.ndarray, "..."]:
-    """The array as int8, or ValueError if it holds anything but zeros and ones."""
-    array = np.asarray(array)
-    if not ((array == 0) | (array == 1)).all():
-        raise ValueError(f"{name} holds a value that is neither 0 nor 1.")
-    return array.astype(np.int8)
-
-
-def check_parameters(group: str, entries: Mapping[str, Labelled], sizes: Mapping[str, int]) -> None:
-    """Raise ValueError where an array does not fit its axes or two arrays disagree about the length of an axis."""
-    known = dict(sizes)
-    for name, (values, dims) in entries.items():
-        where = f"{group} '{name}'"
-        if not name.isidentifier() or name in known:
-            raise ValueError(f"{where}: the name must be an identifier that names no axis.")
-        if len(set(dims)) < len(dims) or "draw" in dims:
-            raise ValueError(f"{where}: the axes {dims} repeat a name or list 'draw', which is implied.")
-        if values.dtype.kind not in "biuf":
-            raise ValueError(f"{where}: the type {values.dtype} is no number or truth value.")
-        full = Labelled(values, dims).full_dims
-        if values.ndim != len(full) or (group == "parameters" and len(full) == len(dims)):
-            raise ValueError(f"{where}: an array of shape {values.shape} does not have the axes {dims}.")
-        if group == "constant_data" and len(full) > len(dims):
-            raise ValueError(f"{where}: a constant has no axes beside {dims}, but its shape is {values.shape}.")
-        for axis, length in zip(full, values.shape, strict=True):
-            if known.setdefault(axis, length) != length:
-                raise ValueError(f"{where}: the axis '{axis}' has {length} entries where {known[axis]} are expected.")
-
-
-def weighted_sum(terms: Iterable[tuple[float, Any]]) -> Any:
-    """sum_i w_i t_i, where a term is a number, an array, or a dict, list or tuple of such.
-
-    >>> weighted_sum([(0.25, {"a": 4.0}), (0.75, {"a": 0.0})])
-    {'a': 1.0}
-    """
-    total = None
-    for position, (weight, term) in enumerate(terms):
-        total = _scaled(term, weight) if position == 0 else _added(total, _scaled(term, weight))
-    return _unwrapped(total)
-
-
-def _scaled(tree: Any, weight: float) -> Any:
-    return _map(lambda leaf: np.asarray(leaf) * weight, tree)
-
-
-def _added(left: Any, right: Any) -> Any:
-    return _map(np.add, left, right)
-
-
-def _unwrapped(tree: Any) -> Any:
-    return _map(lambda leaf: leaf.item() if np.ndim(leaf) == 0 else leaf, tree)
-
-
-def _map(function: Any, tree: Any, *others: Any) -> Any:
-    if tree is None:
-        return None
-    if isinstance(tree, dict):
-        return {key: _map(function, tree[key], *(other[key] for other in others)) for key in tree}
-    if isinstance(tree, list | tuple):
-        items = [_map(function, *parts) for parts in zip(tree, *others, strict=True)]
-        return type(tree)(*items) if hasattr(tree, "_fields") else type(tree)(items)
-    return function(tree, *others)
-
-
-_UNCERTAIN = (0.1, 0.9)
-_LISTED = 12
-
-
-def describe(posterior: "Posterior") -> str:
-    """Draws, effective sample size, cyclic draws, edges above 1/2, uncertain edges, most probable targets."""
-    p = posterior.edge_probabilities()
-    likely = int((p > 0.5).sum())
-    uncertain = int(((p > _UNCERTAIN[0]) & (p < _UNCERTAIN[1])).sum())
-    chains = f" in {posterior.n_chains} chains" if posterior.n_chains > 1 else ""
-    lines = [
-        f"{posterior.n_draws} draws{chains}, effective sample size {posterior.effective_sample_size:.1f}, "
-        f"{posterior.n_cyclic} cyclic and left out",
-        f"{posterior.n_variables} variables: {likely} edges with probability above 0.5, "
-        f"{uncertain} uncertain ({_UNCERTAIN[0]} to {_UNCERTAIN[1]})",
-    ]
-    return "\n".join(lines + _target_lines(posterior))
-
-
-def _target_lines(posterior: "Posterior") -> list[str]:
-    if not posterior.contexts:
-        return ["no context beside the observational one"]
-    lines = ["most probable targets:"]
-    probability = posterior.target_probabilities()
-    for context, row in list(zip(posterior.contexts, probability, strict=True))[:_LISTED]:
-        likely = [i for i in np.argsort(-row, kind="stable") if row[i] > 0.5]
-        named = ", ".join(f"{posterior.variables[i]} ({row[i]:.2f})" for i in likely)
-        best = int(np.argmax(row))
-        none = f"none above 0.5, the best is {posterior.variables[best]} ({row[best]:.2f})"
-        lines.append(f"  {context}: {named or none}")
-    if len(posterior.contexts) > _LISTED:
-        lines.append(f"  and {len(posterior.contexts) - _LISTED} more contexts")
-    return lines
-
-
-_Draws = tuple[np.ndarray, np.ndarray, np.ndarray | None]
-_Entries = dict[str, Labelled]
-
-
-def build(
-    data: "ContextData",
-    draws: _Draws,
-    weighting: "Weighting",
-    *,
-    parameters: _Entries | None = None,
-    sample_stats: _Entries | None = None,
-    **rest: Any,
-) -> dict[str, Any]:
-    """The fields of `Posterior`; `rest` may hold `constant_data` and `attrs`."""
-    parameters, sample_stats = _as_arrays(parameters), _as_arrays(sample_stats)
-    graph, targets = binary("graph", draws[0]), binary("intervention_target", draws[1])
-    log_p = np.zeros(graph.shape[:-2]) if draws[2] is None else np.asarray(draws[2], dtype=np.float64)
-    if graph.ndim == 3:
-        graph, targets, log_p = graph[None], targets[None], log_p[None]
-        parameters = {name: Labelled(values[None], dims) for name, (values, dims) in parameters.items()}
-        sample_stats = {name: _with_chain(stat) for name, stat in sample_stats.items()}
-    acyclic = is_acyclic(graph)
-    _refuse_if_none(acyclic)
-    stats = {"log_posterior": Labelled(log_p), "acyclic": Labelled(acyclic)}
-    attrs = {"version": bacadi.__version__, "n_cyclic": int((~acyclic).sum())}
-    return {
-        "graph": graph,
-        "intervention_target": targets,
-        "log_weight": weighting(np.where(acyclic, log_p, -np.inf)),
-        "variables": data.variables,
-        "contexts": data.contexts,
-        "observational": data.observational,
-        "parameters": parameters,
-        "sample_stats": stats | sample_stats,
-        "constant_data": constants(data) | _as_arrays(rest.pop("constant_data", None)),
-        "attrs": attrs | rest.pop("attrs", {}),
-        **rest,
-    }
-
-
-def constants(data: "ContextData") -> _Entries:
-    """Rows of each context, the observational one first, and the scaling: original = scaled * scale + shift."""
-    return {
-        "n_rows": Labelled(data.counts, ("observational_and_context",)),
-        "shift": Labelled(data.scaling.shift, ("node",)),
-        "scale": Labelled(data.scaling.scale, ("node",)),
-    }
-
-
-def _as_arrays(entries: _Entries | None) -> _Entries:
-    return {name: Labelled(np.asarray(values), tuple(dims)) for name, (values, dims) in (entries or {}).items()}
-
-
-def _with_chain(stat: Labelled) -> Labelled:
-    return Labelled(stat.values[None], stat.dims) if stat.values.ndim == len(stat.dims) + 1 else stat
-
-
-def _refuse_if_none(acyclic: Bool[np.ndarray, "chain draw"]) -> None:
-    if not acyclic.any():
-        raise InferenceError(
-            f"None of the {acyclic.size} draws is an acyclic graph, so there is no posterior to report; "
-            "use more steps, a larger slope of the acyclicity penalty (beta), or more particles."
-        )
-
-
-Weighting = Callable[[np.ndarray], np.ndarray]
-
-# Names in `constant_data` of marginals that a method knows exactly, where its draws are only a sample.
-EXACT_EDGES, EXACT_TARGETS = "exact_edge_probability", "exact_target_probability"
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Posterior:
     """Draws (G, I, Theta)_l with weights w_l that add to 1 over all chains and draws.
 
     `graph[chain, draw, i, j] = 1` means i -> j; `intervention_target[chain, draw, k, i] = 1` means that context
     `contexts[k]` intervenes on variable i. A draw of log weight minus infinity is left out of every statement.
-    `Posterior.from_draws` builds one from what a method computes; the constructor only checks.
+    `Posterior.from_draws` builds one from what a method computes; the constructor converts and validates, once.
+
+    Attributes:
+        parameters: arrays (chain, draw, ...) of the model; see `Labelled` for the names of axes.
+        sample_stats: diagnostics, per draw (chain, draw, ...) or of the whole run. They are a function of data and
+            seed: no wall-clock times, so that equal runs write equal arrays.
+        constant_data: what was given (rows per context, scaling, known targets) or is known exactly.
+        attrs: numbers, texts and JSON values about the run.
+        observational: name of the observational context, if there is one.
     """
 
     graph: Int8[np.ndarray, "chain draw d d"]
@@ -228,21 +71,25 @@ class Posterior:
     observational: str | None = None
 
     def __post_init__(self) -> None:
-        for name in ("variables", "contexts"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
-            if len(set(getattr(self, name))) < len(getattr(self, name)):
-                raise ValueError(f"{name} holds a name twice: {getattr(self, name)}.")
-        for name in ("graph", "intervention_target"):
-            object.__setattr__(self, name, binary(name, getattr(self, name)))
-        object.__setattr__(self, "log_weight", np.asarray(self.log_weight, dtype=np.float64))
-        for group in ("parameters", "sample_stats", "constant_data"):
-            arrays = {name: Labelled(np.asarray(v), tuple(dims)) for name, (v, dims) in getattr(self, group).items()}
-            object.__setattr__(self, group, arrays)
+        converted = {
+            "graph": _binary("graph", self.graph),
+            "intervention_target": _binary("intervention_target", self.intervention_target),
+            "log_weight": np.asarray(self.log_weight, dtype=np.float64),
+            "variables": tuple(self.variables),
+            "contexts": tuple(self.contexts),
+        }
+        for group in _FIELDS_IN:
+            entries = getattr(self, group).items()
+            converted[group] = {name: Labelled(np.asarray(values), tuple(dims)) for name, (values, dims) in entries}
+        for name, value in converted.items():
+            object.__setattr__(self, name, value)
         self._check()
 
     def _check(self) -> None:
-        d, m = len(self.variables), len(self.contexts)
-        draws = self.log_weight.shape
+        for kind, names in (("variables", self.variables), ("contexts", self.contexts)):
+            if len(set(names)) < len(names):
+                raise ValueError(f"{kind} holds a name twice: {names}.")
+        d, m, draws = self.n_variables, self.n_contexts, self.log_weight.shape
         if len(draws) != 2 or self.graph.shape != (*draws, d, d) or self.intervention_target.shape != (*draws, m, d):
             raise ValueError(
                 f"graph {self.graph.shape}, intervention_target {self.intervention_target.shape} and log_weight "
@@ -250,13 +97,10 @@ class Posterior:
             )
         if not abs(rules.log_sum_exp(self.log_weight)) < 1e-6:
             raise ValueError("The weights do not add to 1; Posterior.from_draws normalises them.")
-        sizes = {"source": d, "target": d, "node": d, "context": m, "chain": draws[0], "draw": draws[1]}
-        for group in ("parameters", "sample_stats", "constant_data"):
-            check_parameters(group, getattr(self, group), sizes)
-        if "log_weight" in self.sample_stats:
-            raise ValueError("log_weight is a field of its own and no sample_stats entry.")
-        if taken := {"graph", "intervention_target"} & set(self.parameters):
-            raise ValueError(f"{sorted(taken)[0]} is a field of its own and no parameter.")
+        for group in _FIELDS_IN:
+            lengths = {"source": d, "target": d, "node": d, "context": m, "chain": draws[0], "draw": draws[1]}
+            for name, entry in getattr(self, group).items():
+                _check_entry(group, name, entry, lengths)
 
     @classmethod
     def from_draws(
@@ -265,15 +109,24 @@ class Posterior:
         graph: np.ndarray,
         intervention_target: np.ndarray,
         log_p: np.ndarray | None = None,
-        weighting: Weighting = rules.posterior,
-        **fields: Any,
+        weighting: Weighting | None = None,
+        *,
+        parameters: Mapping[str, Labelled] | None = None,
+        sample_stats: Mapping[str, Labelled] | None = None,
+        constant_data: Mapping[str, Labelled] | None = None,
+        attrs: Mapping[str, Any] | None = None,
     ) -> "Posterior":
-        """The posterior of what a method computed: cyclic draws get weight 0 and are counted, weights add to 1.
+        """Build the posterior of what a method computed: cyclic draws get weight 0 and are counted.
 
-        `log_p` is the unnormalised log posterior of every draw (none: all the same) and stays in
-        `sample_stats["log_posterior"]`, so that other weights can be taken later; `weighting` is a function of
-        `bacadi.posterior.weights`. Arrays without a chain axis are taken as one chain. `fields` are `parameters`,
-        `sample_stats`, `constant_data` and `attrs` of the class; names, context sizes and scaling come from `data`.
+        Names, rows per context and scaling come from `data`. Arrays without a chain axis are taken as one chain.
+
+        Args:
+            log_p: unnormalised log posterior of each draw; without it all draws have the same weight. It stays in
+                `sample_stats["log_posterior"]`, so that the draws can be weighted anew.
+            weighting: function of `bacadi.posterior.weights`, required with `log_p`. There is no default because the
+                wrong one is not noticed: draws of a sampler (MCMC) occur as often as they are probable and need
+                `weights.uniform`, since `weights.posterior` would count the posterior twice (a sample of p^2), while
+                particles and bootstrap samples occur at another rate and need `weights.posterior` or `tempered`.
 
         >>> from bacadi.data.contexts import ContextData
         >>> data = ContextData(np.zeros((2, 2)), np.array([0, 1]), ("a", "b"), ("k",), "obs")
@@ -282,8 +135,34 @@ class Posterior:
         >>> posterior.weights.tolist(), posterior.n_cyclic
         ([[1.0, 0.0]], 1)
         """
-
-        return cls(**build(data, (graph, intervention_target, log_p), weighting, **fields))
+        if log_p is not None and weighting is None:
+            raise TypeError("log_p needs a weighting: weights.uniform for MCMC, weights.posterior for particles.")
+        graph, targets = np.asarray(graph), np.asarray(intervention_target)
+        log_p = np.zeros(graph.shape[:-2]) if log_p is None else np.asarray(log_p, dtype=np.float64)
+        parameters, sample_stats = dict(parameters or {}), dict(sample_stats or {})
+        if graph.ndim == 3:
+            graph, targets, log_p = graph[None], targets[None], log_p[None]
+            parameters = {name: _as_one_chain(entry) for name, entry in parameters.items()}
+            sample_stats = {name: _as_one_chain(entry) for name, entry in sample_stats.items()}
+        acyclic = is_acyclic(graph)
+        if not acyclic.any():
+            raise InferenceError(
+                f"None of the {acyclic.size} draws is an acyclic graph, so there is no posterior to report; "
+                "use more steps, a larger slope of the acyclicity penalty (beta), or more particles."
+            )
+        stats = {"log_posterior": Labelled(log_p), "acyclic": Labelled(acyclic)}
+        return cls(
+            graph,
+            targets,
+            (weighting or rules.uniform)(np.where(acyclic, log_p, -np.inf)),
+            data.variables,
+            data.contexts,
+            parameters,
+            stats | sample_stats,
+            {**_constants(data), **(constant_data or {})},
+            {"version": bacadi.__version__, "n_cyclic": int((~acyclic).sum()), **(attrs or {})},
+            data.observational,
+        )
 
     @property
     def n_chains(self) -> int:
@@ -308,9 +187,14 @@ class Posterior:
         return np.exp(self.log_weight)
 
     @cached_property
+    def acyclic(self) -> Bool[np.ndarray, "chain draw"]:
+        """Whether the graph of each draw has no directed cycle."""
+        return is_acyclic(self.graph)
+
+    @property
     def n_cyclic(self) -> int:
         """Draws whose graph has a directed cycle."""
-        return int((~is_acyclic(self.graph)).sum())
+        return int((~self.acyclic).sum())
 
     @property
     def effective_sample_size(self) -> float:
@@ -319,20 +203,20 @@ class Posterior:
 
     def edge_probabilities(self) -> Float[np.ndarray, "d d"]:
         """p(i -> j | D) = sum_l w_l G_l[i, j]."""
-        return self._share(EXACT_EDGES, self.graph)
+        return self._marginals(EXACT_EDGES, self.graph)
 
     def target_probabilities(self) -> Float[np.ndarray, "M d"]:
         """p(context k intervenes on i | D) = sum_l w_l I_l[k, i]."""
-        return self._share(EXACT_TARGETS, self.intervention_target)
+        return self._marginals(EXACT_TARGETS, self.intervention_target)
 
-    def _share(self, exact: str, indicator: Int8[np.ndarray, "chain draw a b"]) -> Float[np.ndarray, "a b"]:
+    def _marginals(self, exact: str, indicator: Int8[np.ndarray, "chain draw a b"]) -> Float[np.ndarray, "a b"]:
         if exact in self.constant_data:
             return self.constant_data[exact].values
         # Rounded, so that what holds in every draw has probability 1 whatever the last bits of the weights add to.
         return np.clip(np.einsum("cd,cdij->ij", self.weights, indicator).round(12), 0.0, 1.0)
 
     def draws(self) -> Iterator[tuple[float, Draw]]:
-        """Weight and draw, one after the other, of all draws that have weight."""
+        """Yield weight and draw of all draws that have weight."""
         for chain, draw in np.argwhere(self.weights > 0).tolist():
             at = (chain, draw)
             parameters = {name: parameter.values[at] for name, parameter in self.parameters.items()}
@@ -349,7 +233,7 @@ class Posterior:
         >>> posterior.expect(lambda draw: {"edges": draw.graph.sum()})
         {'edges': 0.75}
         """
-        return weighted_sum((weight, f(draw)) for weight, draw in self.draws())
+        return summaries.weighted_sum((weight, f(draw)) for weight, draw in self.draws())
 
     def distinct_graphs(self) -> summaries.DistinctGraphs:
         """The graphs that occur with their probabilities, the most probable first."""
@@ -365,24 +249,66 @@ class Posterior:
         return summaries.consensus(self.edge_probabilities(), threshold, self.variables)
 
     def edges(self) -> "pd.DataFrame":
-        """source, target, probability of every ordered pair, the most probable first."""
-        return summaries.edge_table(self)
+        """source, target, probability of every ordered pair; the most probable first, ties by name."""
+        table = _ranked({"source": self.variables, "target": self.variables}, self.edge_probabilities())
+        return table[table["source"] != table["target"]].reset_index(drop=True)
 
     def targets(self) -> "pd.DataFrame":
-        """context, variable, probability of every pair, the most probable first."""
-        return summaries.target_table(self)
+        """context, variable, probability of every pair; the most probable first, ties by name."""
+        return _ranked({"context": self.contexts, "variable": self.variables}, self.target_probabilities())
 
     def graphs_table(self, top: int = 10) -> "pd.DataFrame":
-        """The `top` most probable graphs: probability, draws, n_edges, edges as text."""
-        return summaries.graph_table(self, top)
+        """probability, draws, n_edges and the edges as text of the `top` most probable graphs."""
+        rows = [
+            (float(p), int(n), int(graph.sum()), summaries.edge_text(graph, self.variables))
+            for graph, p, n in zip(*(column[:top] for column in self.distinct_graphs()), strict=True)
+        ]
+        return _pandas().DataFrame(rows, columns=["probability", "draws", "n_edges", "edges"])
 
     def parameter_table(self, name: str) -> "pd.DataFrame":
-        """Mean, sd, 5 % and 95 % quantile of each entry, given the edge or the target: see `tables`."""
-        return summaries.parameter_table(self, name)
+        """One row per entry of a parameter: the names of its axes, then the columns of `parameter_summary`.
+
+        The axis `node` becomes the column `variable`; pairs of a variable with itself are left out.
+        """
+        if name not in self.parameters:
+            options = ", ".join(sorted(self.parameters)) or "none"
+            raise ConfigError(f"The posterior has no parameter '{name}'; ask for one that it has: {options}.")
+        values, dims = self.parameters[name]
+        names = dict.fromkeys(("source", "target", "node"), self.variables) | {"context": self.contexts}
+        labels = [names.get(dim, range(size)) for dim, size in zip(dims, values.shape[2:], strict=True)]
+        columns = ["variable" if dim == "node" else dim for dim in dims]
+        table = _pandas().DataFrame(list(product(*labels)), columns=columns)
+        table = table.assign(**{column: array.ravel() for column, array in self.parameter_summary(name).items()})
+        if {"source", "target"} <= set(dims):
+            table = table[table["source"] != table["target"]].reset_index(drop=True)
+        return table
+
+    def parameter_summary(self, name: str) -> dict[str, Float[np.ndarray, "*dims"]]:
+        """Probability, weighted mean, standard deviation, 5 % and 95 % quantile: `summaries.summarise` of a parameter.
+
+        An entry of an edge is described given that the edge is there, an entry of an intervention given that the
+        variable is a target: draw l has the weight w_l G_l[i, j] or w_l I_l[k, j] (or both) for that entry.
+        `probability` is the sum of these weights, 1 if nothing is conditioned on; what no draw describes is NaN.
+        """
+        values, dims = self.parameters[name]
+        axis = {dim: 2 + position for position, dim in enumerate(dims)}
+        every = [0, 1, *axis.values()]
+        factors: list[Any] = [np.ones(values.shape), every, self.weights, [0, 1]]
+        if {"source", "target"} <= set(dims):
+            factors += [self.graph, [0, 1, axis["source"], axis["target"]]]
+        if "context" in dims and ("node" in dims or "target" in dims):
+            factors += [self.intervention_target, [0, 1, axis["context"], axis["node" if "node" in dims else "target"]]]
+        weight = np.einsum(*factors, every)
+        return summaries.summarise(*(array.reshape(self.n_draws, *values.shape[2:]) for array in (values, weight)))
 
     def effects(self) -> "pd.DataFrame":
-        """`parameter_table` of all parameters of interventions together."""
-        return summaries.effect_table(self)
+        """`parameter_table` of every parameter that has a context, one below the other."""
+        names = [name for name, entry in self.parameters.items() if "context" in entry.dims]
+        if not names:
+            columns = ["parameter", "context", "variable", "probability", "mean", "sd", "q05", "q95"]
+            return _pandas().DataFrame(columns=columns)
+        table = _pandas().concat({name: self.parameter_table(name) for name in names}, names=["parameter", None])
+        return table.reset_index(level="parameter").reset_index(drop=True)
 
     def reweighted(self, log_p: np.ndarray | None = None, weighting: Weighting = rules.posterior) -> "Posterior":
         """The same draws under other weights; cyclic draws stay out.
@@ -396,9 +322,8 @@ class Posterior:
                 "pass log_p."
             )
         log_p = self.sample_stats["log_posterior"].values if log_p is None else np.asarray(log_p)
-        log_p = np.where(is_acyclic(self.graph), log_p, -np.inf)
         sampled = {name: v for name, v in self.constant_data.items() if name not in (EXACT_EDGES, EXACT_TARGETS)}
-        return replace(self, log_weight=weighting(log_p), constant_data=sampled)
+        return replace(self, log_weight=weighting(np.where(self.acyclic, log_p, -np.inf)), constant_data=sampled)
 
     def tempered(self, temperature: float | None = None) -> "Posterior":
         """The same draws under `weights.tempered`; no temperature: at least half of the draws stay effective."""
@@ -406,23 +331,105 @@ class Posterior:
 
     def describe(self) -> str:
         """A few lines of text: draws, effective sample size, edges, uncertain edges, most probable targets."""
-        return describe(self)
+        p, (low, high) = self.edge_probabilities(), _UNCERTAIN
+        chains = f" in {self.n_chains} chains" if self.n_chains > 1 else ""
+        lines = [
+            f"{self.n_draws} draws{chains}, effective sample size {self.effective_sample_size:.1f}, "
+            f"{self.n_cyclic} cyclic and left out",
+            f"{self.n_variables} variables: {(p > 0.5).sum()} edges with probability above 0.5, "
+            f"{((p > low) & (p < high)).sum()} uncertain ({low} to {high})",
+            "most probable targets:" if self.contexts else "no context beside the observational one",
+        ]
+        for context, row in list(zip(self.contexts, self.target_probabilities(), strict=True))[:_MAX_DESCRIBED]:
+            ranked = [(f"{self.variables[i]} ({row[i]:.2f})", row[i]) for i in np.argsort(-row, kind="stable")]
+            likely = ", ".join(text for text, probability in ranked if probability > 0.5)
+            lines.append(f"  {context}: {likely or f'none above 0.5, the best is {ranked[0][0]}'}")
+        if self.n_contexts > _MAX_DESCRIBED:
+            lines.append(f"  and {self.n_contexts - _MAX_DESCRIBED} more contexts")
+        return "\n".join(lines)
 
     def save(self, path: str | Path) -> None:
-        """Write a netCDF file: see `bacadi.posterior.store`."""
-        from bacadi.posterior.store import save
+        """Write a netCDF file, whole or not at all: see `bacadi.posterior.store` for its layout."""
+        graph = Labelled(self.graph, ("source", "target"))
+        targets = Labelled(self.intervention_target, ("context", "node"))
+        groups = {
+            "posterior": {"graph": graph, "intervention_target": targets, **self.parameters},
+            "sample_stats": {"log_weight": Labelled(self.log_weight), **self.sample_stats},
+            "constant_data": self.constant_data,
+        }
+        content = store.FileContent(self.variables, self.contexts, self.observational, groups, self.attrs)
+        store.write(path, content)
 
-        save(self, path)
-
-    @staticmethod
-    def load(path: str | Path) -> "Posterior":
-        """Read a file that `save` wrote."""
-        from bacadi.posterior.store import load
-
-        return load(path)
+    @classmethod
+    def load(cls, path: str | Path) -> "Posterior":
+        """Read a file that `save` wrote; `StoreError` says what is wrong with any other."""
+        variables, contexts, observational, groups, attrs = store.read(path)
+        parameters, sample_stats = groups["posterior"], groups["sample_stats"]
+        graph, targets = (parameters.pop(name).values for name in ("graph", "intervention_target"))
+        log_weight = sample_stats.pop("log_weight").values
+        named = (parameters, sample_stats, groups["constant_data"])
+        return cls(graph, targets, log_weight, variables, contexts, *named, attrs, observational)
 
     def __repr__(self) -> str:
-        return (
-            f"Posterior({self.n_chains} chain(s), {self.n_draws} draws, {self.n_variables} variables, "
-            f"{self.n_contexts} contexts, parameters: {', '.join(self.parameters) or 'none'})"
+        return f"Posterior({self.n_draws} draws, {self.n_variables} variables, {self.n_contexts} contexts)"
+
+
+def _binary(name: str, array: np.ndarray) -> Int8[np.ndarray, "..."]:
+    """Convert to int8; ValueError if the array holds anything but zeros and ones."""
+    array = np.asarray(array)
+    if not ((array == 0) | (array == 1)).all():
+        raise ValueError(f"{name} holds a value that is neither 0 nor 1.")
+    return array.astype(np.int8, copy=False)
+
+
+def _constants(data: "ContextData") -> dict[str, Labelled]:
+    """Rows per context, the observational one first, and the scaling: original = scaled * scale + shift."""
+    return {
+        "n_rows": Labelled(data.counts, ("observational_and_context",)),
+        "shift": Labelled(data.scaling.shift, ("node",)),
+        "scale": Labelled(data.scaling.scale, ("node",)),
+    }
+
+
+def _as_one_chain(entry: Labelled) -> Labelled:
+    """Add the axis of chains to an array that has an axis of draws only."""
+    values = np.asarray(entry.values)
+    return Labelled(values[None], entry.dims) if values.ndim == len(entry.dims) + 1 else entry
+
+
+def _check_entry(group: str, name: str, entry: Labelled, lengths: dict[str, int]) -> None:
+    """Validate one named array; `lengths` collects the length of each axis, which all arrays of a group share."""
+    values, dims = entry
+    where = f"{group} '{name}'"
+    if name in _FIELDS_IN[group]:
+        raise ValueError(f"{where}: the name is that of a field of its own.")
+    if not name.isidentifier() or name in lengths:
+        raise ValueError(f"{where}: the name must be an identifier that names no axis.")
+    if len(set(dims)) < len(dims) or {"draw", "variable"} & set(dims):
+        raise ValueError(
+            f"{where}: the axes {dims} repeat a name or list the reserved 'draw' or 'variable' (use 'node')."
         )
+    if values.dtype.kind not in "biuf":
+        raise ValueError(f"{where}: the type {values.dtype} is no number or truth value.")
+    if not (entry.per_draw or entry.constant) or (group == "parameters" and not entry.per_draw):
+        raise ValueError(f"{where}: an array of shape {values.shape} does not have the axes {dims}.")
+    if group == "constant_data" and entry.per_draw:
+        raise ValueError(f"{where}: a constant has no axes beside {dims}, but its shape is {values.shape}.")
+    for axis, length in zip(entry.full_dims, values.shape, strict=True):
+        if lengths.setdefault(axis, length) != length:
+            raise ValueError(f"{where}: the axis '{axis}' has {length} entries where {lengths[axis]} are expected.")
+
+
+def _pandas() -> Any:
+    """Import pandas when a table is asked for, so that importing this package stays fast."""
+    import pandas
+
+    return pandas
+
+
+def _ranked(names: dict[str, tuple[str, ...]], probability: Float[np.ndarray, "a b"]) -> "pd.DataFrame":
+    """Table of a matrix: one row per pair of names, the most probable first, ties by name."""
+    rows = [(*pair, p) for pair, p in zip(product(*names.values()), probability.ravel().tolist(), strict=True)]
+    rows.sort(key=lambda row: (-row[2], *row[:2]))
+    types = dict.fromkeys(names, "str") | {"probability": "float64"}
+    return _pandas().DataFrame(rows, columns=list(types)).astype(types)

@@ -1,51 +1,73 @@
-"""Posterior files: netCDF groups in ArviZ's layout, readable by anything that reads netCDF 4.
+"""Posterior files: netCDF 4 groups in the layout of ArviZ, readable by anything that reads netCDF 4.
 
-`posterior` holds `graph` (chain, draw, source, target), `intervention_target` (chain, draw, context, variable) and the
-parameters; `sample_stats` holds `log_weight` and diagnostics; `constant_data` holds what was given. The attributes of
-the file are those of `Posterior.attrs` (values that netCDF has no type for as JSON text, listed in
-`json_attributes`), `created_by`, `schema_version`, and a checksum of the content. Nothing in it can run code.
+Group `posterior` has `graph` (chain, draw, source, target), `intervention_target` (chain, draw, context, node) and the
+parameters; `sample_stats` has `log_weight` (chain, draw) and diagnostics; `constant_data` has what was given. The
+attributes of the file are `Posterior.attrs` (values without a netCDF type as JSON text, listed in `json_attributes`),
+`created_by`, `schema_version`, `observational` and a SHA-256 `checksum` of the content. Nothing is pickled: reading a
+file runs no code of it.
+
+Version 2 of the schema calls the axis of variables `node`. Version 1, which is still read, called it `variable`, the
+name of the axis along which `xarray.Dataset.to_array` stacks and therefore out of bounds for `arviz.summary`.
 """
 
 import hashlib
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from bacadi.data.labelled import Labelled
 from bacadi.data.text import replacing
 from bacadi.errors import StoreError
-from bacadi.posterior.posterior import Posterior
 
 if TYPE_CHECKING:
     import xarray as xr
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+GROUPS = ("posterior", "sample_stats", "constant_data")
 _CREATED_BY = "bacadi"
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _OWN_ATTRS = ("created_by", "schema_version", "json_attributes", "observational", "checksum")
 
-_Groups = dict[str, dict[str, Labelled]]
+
+class FileContent(NamedTuple):
+    """What a file holds: names, arrays by group and name, attributes."""
+
+    variables: tuple[str, ...]
+    contexts: tuple[str, ...]
+    observational: str | None
+    groups: dict[str, dict[str, Labelled]]
+    attrs: dict[str, Any]
 
 
-def save(posterior: Posterior, path: str | Path) -> None:
-    """Write the posterior to `path`; the file appears whole or not at all."""
+def write(path: str | Path, content: FileContent) -> None:
+    """Write a file with the three groups of `GROUPS`; it appears whole or not at all."""
     import xarray as xr
 
-    groups = _groups(posterior)
-    attrs = _encoded_attrs(posterior)
-    attrs["checksum"] = _checksum(posterior, groups)
-    datasets = {name: _dataset(entries, posterior) for name, entries in groups.items()}
+    attrs = _encoded_attrs(content)
+    attrs["checksum"] = _checksum(content, attrs)
+    variables, contexts = (np.array(names, dtype=object) for names in (content.variables, content.contexts))
+    n_chains, n_draws = content.groups["sample_stats"]["log_weight"].values.shape
+    labels = dict.fromkeys(("source", "target", "node"), variables) | {"context": contexts}
+    labels |= {"chain": np.arange(n_chains), "draw": np.arange(n_draws)}
+    datasets = {}
+    for group, entries in content.groups.items():
+        arrays = {name: (entry.full_dims, entry.values) for name, entry in entries.items()}
+        used = {dim for dims, _ in arrays.values() for dim in dims}
+        datasets[group] = xr.Dataset(arrays, coords={dim: labels[dim] for dim in labels if dim in used})
     datasets["posterior"].attrs["inference_library"] = _CREATED_BY
     tree = xr.DataTree.from_dict({"/": xr.Dataset(attrs=attrs), **datasets})
-    encoding = {f"/{group}": _encoding(datasets[group]) for group in datasets}
     with replacing(path) as temporary:
+        encoding = {f"/{group}": _encoding(dataset) for group, dataset in datasets.items()}
         tree.to_netcdf(temporary, engine="h5netcdf", encoding=encoding)
 
 
-def load(path: str | Path) -> Posterior:
-    """Read a posterior; what is no such file, or a damaged one, is refused in words."""
+def read(path: str | Path) -> FileContent:
+    """Read a file of this or an older schema.
+
+    Raises `StoreError` for a file that is missing, foreign, newer than this program, damaged or changed.
+    """
     import h5py
     import xarray as xr
 
@@ -56,8 +78,9 @@ def load(path: str | Path) -> Posterior:
         with h5py.File(path, "r") as file:
             _check_ours(path, dict(file.attrs))
         with xr.open_datatree(path, engine="h5netcdf") as tree:
-            posterior = _decode(tree.load())
-        intact = tree.attrs["checksum"] == _checksum(posterior, _groups(posterior))
+            attrs = {str(name): _plain(value) for name, value in tree.attrs.items()}
+            content = _content(tree.load(), attrs)
+        intact = attrs.pop("checksum") == _checksum(content, attrs)
     except StoreError:
         raise
     except Exception as error:  # Damage can surface as almost any error of HDF5, xarray or NumPy.
@@ -69,30 +92,26 @@ def load(path: str | Path) -> Posterior:
             f"'{path}' was damaged or changed by another program: its content does not match its checksum; "
             "run the fit again or restore the file."
         )
-    return posterior
+    return content
 
 
-def _groups(posterior: Posterior) -> _Groups:
-    graph = Labelled(posterior.graph, ("source", "target"))
-    targets = Labelled(posterior.intervention_target, ("context", "node"))
-    return {
-        "posterior": {"graph": graph, "intervention_target": targets, **posterior.parameters},
-        "sample_stats": {"log_weight": Labelled(posterior.log_weight), **posterior.sample_stats},
-        "constant_data": dict(posterior.constant_data),
-    }
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
 
 
-def _dataset(entries: dict[str, Labelled], posterior: Posterior) -> "xr.Dataset":
-    import xarray as xr
-
-    names = dict.fromkeys(("source", "target", "node"), posterior.variables) | {"context": posterior.contexts}
-    used = {dim for parameter in entries.values() for dim in parameter.full_dims}
-    labels = {dim: np.array(names[dim], dtype=object) for dim in names if dim in used}
-    coords: dict[str, Any] = {dim: (dim, values) for dim, values in labels.items()}
-    for axis, size in (("chain", posterior.log_weight.shape[0]), ("draw", posterior.log_weight.shape[1])):
-        if axis in used:
-            coords[axis] = (axis, np.arange(size))
-    return xr.Dataset({name: (p.full_dims, p.values) for name, p in entries.items()}, coords=coords)
+def _content(tree: "xr.DataTree", attrs: dict[str, Any]) -> FileContent:
+    """Take a tree apart; `attrs` are its attributes as stored."""
+    groups: dict[str, dict[str, Labelled]] = {group: {} for group in GROUPS}
+    for group, entries in groups.items():
+        for name, array in tree[group].to_dataset().data_vars.items():
+            dims = tuple("node" if dim == "variable" else str(dim) for dim in array.dims)  # `variable` in version 1
+            entries[str(name)] = Labelled(array.values, dims[2:] if dims[:2] == ("chain", "draw") else dims)
+    labels = tree["posterior"].to_dataset()
+    variables, contexts = (tuple(map(str, labels[dim].values)) for dim in ("source", "context"))
+    as_json = json.loads(attrs["json_attributes"])
+    given = {name: value for name, value in attrs.items() if name not in _OWN_ATTRS}
+    decoded = {name: json.loads(value) if name in as_json else value for name, value in given.items()}
+    return FileContent(variables, contexts, attrs.get("observational"), groups, decoded)
 
 
 def _encoding(dataset: "xr.Dataset") -> dict[str, dict[str, Any]]:
@@ -108,64 +127,34 @@ def _encoding(dataset: "xr.Dataset") -> dict[str, dict[str, Any]]:
     return encoding
 
 
-def _encoded_attrs(posterior: Posterior) -> dict[str, Any]:
-    if taken := set(_OWN_ATTRS) & set(posterior.attrs):
+def _encoded_attrs(content: FileContent) -> dict[str, Any]:
+    """Attributes as netCDF stores them, with those of the store."""
+    if taken := set(_OWN_ATTRS) & set(content.attrs):
         raise ValueError(f"The attribute '{sorted(taken)[0]}' is written by the store; give it another name.")
-    attrs: dict[str, Any] = {}
-    as_json = []
-    for name, value in posterior.attrs.items():
-        if isinstance(value, float | np.floating) or (isinstance(value, str) and value):
-            attrs[name] = value
-        elif isinstance(value, int | np.integer) and not isinstance(value, bool) and abs(int(value)) < 2**63:
-            attrs[name] = int(value)
-        else:
-            attrs[name] = json.dumps(value)
-            as_json.append(name)
-    own = {"created_by": _CREATED_BY, "schema_version": SCHEMA_VERSION, "json_attributes": json.dumps(as_json)}
-    labelled = {} if posterior.observational is None else {"observational": posterior.observational}
-    return {**own, **labelled, **attrs}
+    as_json = [name for name, value in content.attrs.items() if not _has_netcdf_type(value)]
+    attrs = {"created_by": _CREATED_BY, "schema_version": SCHEMA_VERSION, "json_attributes": json.dumps(as_json)}
+    if content.observational is not None:
+        attrs["observational"] = content.observational
+    return attrs | {name: json.dumps(value) if name in as_json else value for name, value in content.attrs.items()}
 
 
-def _decode(tree: "xr.DataTree") -> Posterior:
-    entries = {group: _entries(tree[group].to_dataset()) for group in ("posterior", "sample_stats", "constant_data")}
-    labels = tree["posterior"].to_dataset()
-    as_json = json.loads(tree.attrs["json_attributes"])
-    attrs = {
-        str(name): json.loads(value) if name in as_json else value.item() if isinstance(value, np.generic) else value
-        for name, value in tree.attrs.items()
-        if name not in _OWN_ATTRS
-    }
-    return Posterior(
-        graph=entries["posterior"].pop("graph").values,
-        intervention_target=entries["posterior"].pop("intervention_target").values,
-        log_weight=entries["sample_stats"].pop("log_weight").values,
-        variables=tuple(map(str, labels["source"].values)),
-        contexts=tuple(map(str, labels["context"].values)),
-        parameters=entries["posterior"],
-        sample_stats=entries["sample_stats"],
-        constant_data=entries["constant_data"],
-        attrs=attrs,
-        observational=tree.attrs.get("observational"),
-    )
+def _has_netcdf_type(value: Any) -> bool:
+    if isinstance(value, int | np.integer):
+        return not isinstance(value, bool) and abs(int(value)) < 2**63
+    return isinstance(value, float | np.floating) or (isinstance(value, str) and value != "")
 
 
-def _entries(dataset: "xr.Dataset") -> dict[str, Labelled]:
-    found = {}
-    for name, variable in dataset.data_vars.items():
-        dims = tuple(map(str, variable.dims))
-        found[str(name)] = Labelled(variable.values, dims[2:] if dims[:2] == ("chain", "draw") else dims)
-    return found
-
-
-def _checksum(posterior: Posterior, groups: _Groups) -> str:
-    """Over arrays, axes, names and attributes, so that one flipped bit anywhere in them shows."""
+def _checksum(content: FileContent, attrs: dict[str, Any]) -> str:
+    """Hash arrays, axes, names and encoded attributes, so that one flipped bit anywhere in them shows."""
     state = hashlib.sha256()
-    labels = [posterior.variables, posterior.contexts, sorted(_encoded_attrs(posterior).items())]
-    state.update(json.dumps(labels, default=float).encode())
-    for group, entries in groups.items():
-        for name, parameter in sorted(entries.items()):
-            values = np.ascontiguousarray(parameter.values)
-            header = [group, name, parameter.full_dims, values.dtype.newbyteorder("=").str, values.shape]
+    labels = [content.variables, content.contexts, sorted(attrs.items())]
+    state.update(json.dumps(labels, default=_plain).encode())
+    node = "variable" if attrs["schema_version"] == 1 else "node"
+    for group, entries in content.groups.items():
+        for name, entry in sorted(entries.items()):
+            values = np.ascontiguousarray(entry.values)
+            dims = [node if dim == "node" else dim for dim in entry.full_dims]
+            header = [group, name, dims, values.dtype.newbyteorder("=").str, values.shape]
             state.update(json.dumps(header).encode())
             state.update(values.tobytes())
     return state.hexdigest()

@@ -1,20 +1,13 @@
-"""Statements about graphs: the distinct ones among weighted draws, and an acyclic consensus of edge probabilities.
+"""Summaries of weighted draws as functions of arrays: distinct graphs, consensus graph, moments and quantiles."""
 
-The posterior as pandas tables with the names of variables and contexts.
-"""
-
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int, Int8
+from jaxtyping import Float, Int, Int8
 
 from bacadi.errors import ConfigError
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from bacadi.posterior.posterior import Posterior
-
 
 # Sums of the same weights in another order differ in the last bits; what agrees to this many digits is a tie.
 _TIE_DIGITS = 12
@@ -29,9 +22,14 @@ class DistinctGraphs(NamedTuple):
 
 
 def distinct_graphs(graphs: Int8[np.ndarray, "n d d"], weights: Float[np.ndarray, " n"]) -> DistinctGraphs:
-    """The distinct graphs of positive weight with their total weight and number of draws.
+    """Merge equal graphs: p(G) = sum_l w_l [G_l = G] and the number of draws of each graph with p(G) > 0.
 
     Ties are broken by the number of edges (fewer first), then by the adjacency matrix read row by row.
+
+    >>> edge, empty = np.array([[0, 1], [0, 0]]), np.zeros((2, 2), dtype=int)
+    >>> merged = distinct_graphs(np.stack([edge, empty, edge]).astype(np.int8), np.array([0.5, 0.25, 0.25]))
+    >>> merged.probability.tolist(), merged.draws.tolist()
+    ([0.75, 0.25], [2, 1])
     """
     kept = weights > 0
     graphs, weights = graphs[kept], weights[kept]
@@ -48,7 +46,7 @@ def distinct_graphs(graphs: Int8[np.ndarray, "n d d"], weights: Float[np.ndarray
 def consensus(
     probability: Float[np.ndarray, "d d"], threshold: float = 0.5, names: tuple[str, ...] | None = None
 ) -> Int8[np.ndarray, "d d"]:
-    """A directed acyclic graph with a large sum of (p_ij - threshold) over its edges.
+    """Choose a directed acyclic graph with a large sum of (p_ij - threshold) over its edges.
 
     Greedy: go through the edges with p_ij > threshold from the most probable to the least (ties by name) and keep
     an edge unless it closes a directed cycle with those kept before.
@@ -77,48 +75,13 @@ def consensus(
 
 
 def check_threshold(threshold: float) -> None:
-    """Refuse a threshold that is no probability."""
+    """Refuse a threshold that is not a probability."""
     if not 0 <= threshold <= 1:
         raise ConfigError(f"The threshold is {threshold}, but edges are compared by probability; give 0 to 1.")
 
 
-_QUANTILES = {"q05": 0.05, "q95": 0.95}
-_SUMMARY = ["probability", "mean", "sd", *_QUANTILES]
-
-
-def edge_table(posterior: "Posterior") -> "pd.DataFrame":
-    """source, target, probability of every ordered pair; the most probable first, ties by name."""
-    names = posterior.variables
-    probability = posterior.edge_probabilities()
-    rows = [(s, t, probability[i, j]) for i, s in enumerate(names) for j, t in enumerate(names) if i != j]
-    return _ranked(rows, ["source", "target", "probability"])
-
-
-def target_table(posterior: "Posterior") -> "pd.DataFrame":
-    """context, variable, probability of every pair; the most probable first, ties by name."""
-    probability = posterior.target_probabilities()
-    rows = [
-        (context, variable, probability[k, i])
-        for k, context in enumerate(posterior.contexts)
-        for i, variable in enumerate(posterior.variables)
-    ]
-    return _ranked(rows, ["context", "variable", "probability"])
-
-
-def graph_table(posterior: "Posterior", top: int) -> "pd.DataFrame":
-    """probability, draws, n_edges and the edges as text of the `top` most probable graphs."""
-    import pandas as pd
-
-    found = posterior.distinct_graphs()
-    rows = [
-        (float(p), int(n), int(graph.sum()), edge_text(graph, posterior.variables))
-        for graph, p, n in zip(found.graphs[:top], found.probability[:top], found.draws[:top], strict=True)
-    ]
-    return pd.DataFrame(rows, columns=["probability", "draws", "n_edges", "edges"])
-
-
-def edge_text(graph: np.ndarray, names: tuple[str, ...]) -> str:
-    """The edges of one graph in words.
+def edge_text(graph: Int8[np.ndarray, "d d"], names: tuple[str, ...]) -> str:
+    """Write the edges of one graph as text.
 
     >>> edge_text(np.array([[0, 1], [0, 0]]), ("rain", "wet"))
     'rain -> wet'
@@ -126,106 +89,59 @@ def edge_text(graph: np.ndarray, names: tuple[str, ...]) -> str:
     return ", ".join(f"{names[i]} -> {names[j]}" for i, j in np.argwhere(graph))
 
 
-def parameter_table(posterior: "Posterior", name: str) -> "pd.DataFrame":
-    """Weighted mean, standard deviation and 5 % and 95 % quantiles of every entry of a parameter.
-
-    An entry of an edge is described given that the edge is there, an entry of an intervention given that the
-    variable is a target; `probability` is the weight of the draws it is described by (1 if nothing is conditioned
-    on), and entries that no draw describes are not a number.
-    """
-    import pandas as pd
-
-    if name not in posterior.parameters:
-        known = ", ".join(sorted(posterior.parameters)) or "none"
-        raise ConfigError(f"The posterior has no parameter '{name}'; ask for one that it has: {known}.")
-    dims = posterior.parameters[name].dims
-    summary = summarise(posterior, name)
-    labels = [_axis_labels(posterior, dim, size) for dim, size in zip(dims, summary["mean"].shape, strict=True)]
-    index = pd.MultiIndex.from_product(labels, names=dims) if dims else pd.RangeIndex(1)
-    table = pd.DataFrame({column: np.atleast_1d(values).ravel() for column, values in summary.items()}, index=index)
-    table = table.reset_index(drop=not dims)
-    if {"source", "target"} <= set(dims):
-        table = table[table["source"] != table["target"]].reset_index(drop=True)
-    return table
-
-
-def effect_table(posterior: "Posterior") -> "pd.DataFrame":
-    """`parameter_table` of every parameter that has a context, one below the other."""
-    import pandas as pd
-
-    tables = [
-        parameter_table(posterior, name).assign(parameter=name)
-        for name, parameter in posterior.parameters.items()
-        if "context" in parameter.dims
-    ]
-    if not tables:
-        return pd.DataFrame(columns=["parameter", "context", "variable", *_SUMMARY])
-    table = pd.concat(tables, ignore_index=True)
-    return table[["parameter", *(column for column in table.columns if column != "parameter")]]
-
-
-def summarise(posterior: "Posterior", name: str) -> dict[str, np.ndarray]:
-    """The columns of `parameter_table` as arrays of the shape of the parameter."""
-    values, dims = posterior.parameters[name]
-    draws = posterior.n_draws
-    flat = values.reshape(draws, *values.shape[2:]).astype(np.float64)
-    used = np.broadcast_to(_condition(posterior, dims), flat.shape)
-    weight = used * posterior.weights.reshape(draws, *[1] * len(dims))
-    used = weight > 0
-    flat = np.where(used, flat, 0.0)
-    probability = np.clip(weight.sum(axis=0), 0.0, 1.0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        weight = weight / weight.sum(axis=0)
-    mean = (weight * flat).sum(axis=0)
-    sd = np.sqrt((weight * (flat - mean) ** 2).sum(axis=0))
-    return {"probability": probability, "mean": mean, "sd": sd, **_quantiles(flat, weight, used)}
-
-
-def _quantiles(
-    values: Float[np.ndarray, "n *dims"], weight: Float[np.ndarray, "n *dims"], used: Bool[np.ndarray, "n *dims"]
+def summarise(
+    values: Float[np.ndarray, "n *dims"], weight: Float[np.ndarray, "n *dims"]
 ) -> dict[str, Float[np.ndarray, "*dims"]]:
-    """The smallest value at which the weight of the values up to it reaches the level."""
+    """Moments and quantiles of each entry of an array over n draws, with one weight per draw *and* entry.
+
+    With v_l = w_l / sum_l w_l: `probability` is sum_l w_l, `mean` is sum_l v_l x_l, `sd` is the root of
+    sum_l v_l (x_l - mean)^2, and `q05`, `q95` are the smallest values up to which v adds to 5 % and 95 %. Values of
+    weight 0 are never read (they may be NaN); an entry whose weights are all 0 has the probability 0 and NaN otherwise.
+
+    >>> found = summarise(np.array([1.0, 3.0, np.nan]), np.array([0.3, 0.1, 0.0]))
+    >>> float(found["mean"].round(9)), float(found["q95"])
+    (1.5, 3.0)
+    """
+    used = weight > 0
+    values = np.where(used, values, 0.0).astype(np.float64)
+    total = weight.sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        weight = weight / total
+    mean = (weight * values).sum(axis=0)
+    sd = np.sqrt((weight * (values - mean) ** 2).sum(axis=0))
     order = np.argsort(np.where(used, values, np.inf), axis=0, kind="stable")
-    values = np.take_along_axis(values, order, axis=0)
+    ordered = np.take_along_axis(values, order, axis=0)
     reached = np.cumsum(np.take_along_axis(weight, order, axis=0), axis=0)
-    none = ~used.any(axis=0)
-    columns = {}
-    for name, level in _QUANTILES.items():
+
+    def quantile(level: float) -> np.ndarray:
         # A hair below the level, so that rounding of the running sum does not skip a value that reaches it.
-        at = np.argmax(reached >= level - 1e-12, axis=0)
-        columns[name] = np.where(none, np.nan, np.take_along_axis(values, at[None], axis=0)[0])
-    return columns
+        first = np.argmax(reached >= level - 1e-12, axis=0)
+        return np.where(total > 0, np.take_along_axis(ordered, first[None], axis=0)[0], np.nan)
+
+    probability = np.clip(total, 0.0, 1.0)
+    return {"probability": probability, "mean": mean, "sd": sd, "q05": quantile(0.05), "q95": quantile(0.95)}
 
 
-def _condition(posterior: "Posterior", dims: tuple[str, ...]) -> Bool[np.ndarray, "n *ones"]:
-    """For every draw, which entries of an array with axes `dims` mean something; broadcasts against the array."""
-    condition = np.ones((posterior.n_draws, *[1] * len(dims)), dtype=bool)
-    if {"source", "target"} <= set(dims):
-        condition = condition & _aligned(posterior.graph, ("source", "target"), dims)
-    if "context" in dims and ("node" in dims or "target" in dims):
-        node = "node" if "node" in dims else "target"
-        condition = condition & _aligned(posterior.intervention_target, ("context", node), dims)
-    return condition
+def weighted_sum(terms: Iterable[tuple[float, Any]]) -> Any:
+    """Compute sum_i w_i t_i, where a term is a number, an array, or a dict, list or tuple of such.
+
+    >>> weighted_sum([(0.25, {"a": 4.0}), (0.75, {"a": 0.0})])
+    {'a': 1.0}
+    """
+    total = None
+    for weight, term in terms:
+        scaled = _map(partial(np.multiply, weight), term)
+        total = scaled if total is None else _map(np.add, total, scaled)
+    return _map(lambda leaf: leaf.item() if np.ndim(leaf) == 0 else leaf, total)
 
 
-def _aligned(array: np.ndarray, own: tuple[str, str], dims: tuple[str, ...]) -> np.ndarray:
-    """[chain, draw, *own] as a boolean [draws, *dims] with length 1 along the axes that are not its own."""
-    flat = array.reshape(array.shape[0] * array.shape[1], *array.shape[2:]).astype(bool)
-    if dims.index(own[0]) > dims.index(own[1]):
-        flat = flat.swapaxes(1, 2)
-    missing = tuple(1 + axis for axis, name in enumerate(dims) if name not in own)
-    return np.expand_dims(flat, missing)
-
-
-def _axis_labels(posterior: "Posterior", dim: str, size: int) -> list[str] | range:
-    if dim in ("source", "target", "node"):
-        return list(posterior.variables)
-    return list(posterior.contexts) if dim == "context" else range(size)
-
-
-def _ranked(rows: list[tuple[str, str, float]], columns: list[str]) -> "pd.DataFrame":
-    import pandas as pd
-
-    rows = sorted(rows, key=lambda row: (-row[2], row[0], row[1]))
-    table = pd.DataFrame(rows, columns=columns)
-    return table.astype({columns[0]: "str", columns[1]: "str", "probability": "float64"})
+def _map(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
+    """Apply a function to the leaves of nested dicts, lists and tuples of one structure."""
+    if tree is None:
+        return None
+    if isinstance(tree, dict):
+        return {key: _map(function, tree[key], *(other[key] for other in others)) for key in tree}
+    if isinstance(tree, list | tuple):
+        items = [_map(function, *parts) for parts in zip(tree, *others, strict=True)]
+        return type(tree)(*items) if hasattr(tree, "_fields") else type(tree)(items)
+    return function(tree, *others)

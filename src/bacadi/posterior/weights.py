@@ -1,8 +1,8 @@
 """From the unnormalised log posterior of every draw to normalised log weights.
 
-A draw whose `log_p` is minus infinity is left out by every function here. Draws of a sampler (MCMC) stand for
-themselves and want `uniform`; particles that are no sample want `posterior` (the paper) or, because a difference of a
-few hundred nats between particles leaves all the weight on one of them, `tempered`.
+A draw whose `log_p` is minus infinity is left out by every function here. Draws of a sampler (MCMC) occur as often as
+they are probable and need `uniform`; particles are not a sample and need `posterior` (the paper) or, because a
+difference of a few hundred nats between particles leaves all the weight on one of them, `tempered`.
 """
 
 import numpy as np
@@ -62,7 +62,7 @@ def tempered(log_p: Float[np.ndarray, "..."], temperature: float | None = None) 
 
 
 def effective_sample_size(log_weight: Float[np.ndarray, "..."]) -> float:
-    """How many equally weighted draws the weights are worth, 1 / sum_i w_i^2, for normalised weights.
+    """The number of equally weighted draws that normalised weights are worth, 1 / sum_i w_i^2.
 
     >>> round(effective_sample_size(np.log([0.5, 0.5])), 9)
     2.0
@@ -120,9 +120,9 @@ class Tempered(Choice):
 
 def _checked(log_p: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
     log_p = np.asarray(log_p, dtype=np.float64)
-    if np.isnan(log_p).any() or (log_p == np.inf).any():
+    if (bad := np.isnan(log_p) | (log_p == np.inf)).any():
         raise InferenceError(
-            f"The log posterior of draw {_first(np.isnan(log_p) | (log_p == np.inf))} is not a number or infinite; "
+            f"The log posterior of draw {np.flatnonzero(bad)[0]} is not a number or infinite; "
             "standardise the data or lower the step size."
         )
     if not np.isfinite(log_p).any():
@@ -131,7 +131,3 @@ def _checked(log_p: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
             "use more steps or more particles."
         )
     return log_p
-
-
-def _first(flags: np.ndarray) -> int:
-    return int(np.flatnonzero(flags)[0])

@@ -111,10 +111,10 @@ class Density(eqx.Module):
             self.effect.log_targeted(theta_int, graphs),
             self.effect.log_untargeted(theta_int, graphs),
         )
-        likelihood = log_likelihood(self.model.mechanism, theta, graphs, self.rows)
+        likelihood = log_likelihood(self._parametric, theta, graphs, self.rows)
         log_on, log_off = jax.nn.log_sigmoid(target_logits), jax.nn.log_sigmoid(-target_logits)
         mixture = jnp.logaddexp(log_off[:, None, :] + likelihood[1:] + untargeted, log_on[:, None, :] + targeted)
-        prior = log_prior_of_theta(self.model.mechanism, theta, graphs)  # type: ignore[arg-type]
+        prior = log_prior_of_theta(self._parametric, theta, graphs)
         return likelihood[0] + jnp.sum(mixture, axis=0) + prior
 
     def target_odds(self, theta: PyTree, theta_int: PyTree, graphs: Float[Array, "d S d"]) -> Float[Array, "M S d"]:
@@ -123,7 +123,7 @@ class Density(eqx.Module):
             self.effect.log_targeted(theta_int, graphs),
             self.effect.log_untargeted(theta_int, graphs),
         )
-        return targeted - untargeted - log_likelihood(self.model.mechanism, theta, graphs, self.rows)[1:]
+        return targeted - untargeted - log_likelihood(self._parametric, theta, graphs, self.rows)[1:]
 
     def log_joint(
         self, particle: Particle, graph: Float[Array, "d d"], targets: Float[Array, "M d"]
@@ -133,3 +133,13 @@ class Density(eqx.Module):
         log_psi = jnp.sum(self.log_psi(particle.theta, particle.theta_int, structures))
         log_graph = self.model.graph_prior.log_prob(graph)  # type: ignore[attr-defined]
         return log_psi + log_graph + self.model.target_prior.log_prob_targets(targets)
+
+    @property
+    def _parametric(self) -> AbstractMechanism:
+        assert isinstance(self.model.mechanism, AbstractMechanism), "without Θ the contexts are not independent"
+        return self.model.mechanism
+
+    def _effect_terms(
+        self, theta_int: PyTree, graphs: Float[Array, "d S d"]
+    ) -> tuple[Float[Array, "M #S d"], Float[Array, "M #S #d"]]:
+        return self.effect.log_targeted(theta_int, graphs), self.effect.log_untargeted(theta_int, graphs)

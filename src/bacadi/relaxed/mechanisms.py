@@ -105,16 +105,16 @@ def _(
 def _(
     mechanism: NeuralGaussian, theta: NeuralTheta, graphs: Float[Array, "d S d"], rows: Rows
 ) -> Float[Array, "K S d"]:
-    n, (d, s, _), bend = len(rows.x), graphs.shape, activation(mechanism.activation, jnp)
+    n, (d, s, _), bend = len(rows.x), graphs.shape, activation(mechanism, jnp)
     first, *rest = theta.layers
     weight = graphs[..., None] * first.weight[:, None]
     value = (rows.x @ weight.reshape(d, -1)).reshape(n, s, d, -1) + first.bias
     for layer in rest[:-1]:
         value = jnp.einsum("nsji,ijh->nsjh", bend(value), layer.weight) + layer.bias
-    if rest:
-        value = jnp.sum(bend(value) * rest[-1].weight[:, :, 0].T, axis=-1) + rest[-1].bias[:, 0]
-    else:
+    if not rest:
         value = value[..., 0]
+    for layer in rest[-1:]:
+        value = jnp.sum(bend(value) * layer.weight[:, :, 0].T, axis=-1) + layer.bias[:, 0]
     squares = jax.lax.optimization_barrier((rows.x[:, None, :] - value) ** 2).reshape(n, s * d)
     squares = (rows.one_hot @ squares).reshape(-1, s, d)
     return gaussian_log_likelihood(rows.count[:, None, None], squares, mechanism.log_noise_std(theta))

@@ -9,33 +9,17 @@ with M_ij ~ Bernoulli(σ(Λ_ij)) and R_kj ~ Bernoulli(σ(β_kj)). An observation
 
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Float32, Float64, Key
 
-from bacadi.baselines.dcdi.dcdi import LEAK
+from bacadi.baselines.dcdi.dcdi import LEAK, Constants, Networks
 from bacadi.model.noise import log_normal
 
 # A standardised column whose mechanism fits better than this is taken as noiseless; without a floor a context of one
 # row, or one whose target is held at a constant, would have an unbounded likelihood.
 MIN_STD = 1e-3
 _ORDER = 10
-
-
-class Networks(NamedTuple):
-    """One hidden layer for every variable j: `first[i, j, h]` leads from input i to unit h."""
-
-    first: Float32[Array, "*k d d h"]
-    first_bias: Float32[Array, "*k d h"]
-    second: Float32[Array, "*k d h"]
-    second_bias: Float32[Array, "*k d"]
-
-
-class Constants(NamedTuple):
-    """What stands for p_kj under a perfect intervention: a mean that depends on no parent."""
-
-    mean: Float32[Array, "M d"]
 
 
 class Parameters(NamedTuple):
@@ -49,18 +33,24 @@ class Parameters(NamedTuple):
     effect_log_std: Float32[Array, "M d"]
 
 
-class Sample(NamedTuple):
+class ContextRows(NamedTuple):
     """Rows and their contexts: `one_hot[n, k] = 1` for a row of context k + 1, all 0 for an observational row."""
 
     x: Float32[Array, "*B n d"]
     one_hot: Float32[Array, "*B n M"]
 
 
-class Known(NamedTuple):
-    """What is not learned: 1 or 0, and NaN where a mask is to be found. The diagonal of `edges` is 0."""
+class Masks(NamedTuple):
+    """What is not learned of M and R: 1 or 0, and NaN where a mask is to be found. The diagonal of `edges` is 0."""
 
     edges: Float32[Array, "*B d d"]
     targets: Float32[Array, "*B M d"]
+
+    def probabilities(self, parameters: Parameters) -> tuple[Float32[Array, "*B d d"], Float32[Array, "*B M d"]]:
+        """σ(Λ) and σ(β), or what is known."""
+        logits = (parameters.edge_logit, parameters.target_logit)
+        edges, targets = (jnp.where(jnp.isnan(m), jax.nn.sigmoid(z), m) for z, m in zip(logits, self, strict=True))
+        return edges, targets
 
 
 class Penalty(NamedTuple):
@@ -72,79 +62,79 @@ class Penalty(NamedTuple):
     weight: Float64[Array, ""]
 
 
-class Score(eqx.Module):
-    """The stochastic objective of one data set; rows of a batch share a mask in groups of `rows_per_mask`."""
+def initial_parameters(
+    key: Key[Array, ""], n_variables: int, n_contexts: int, n_hidden: int, perfect: bool
+) -> Parameters:
+    """Glorot normal weights, zero biases, unit noise, and every mask 1 with probability ½."""
+    key_mechanism, key_effect = jax.random.split(key)
+    d, shape, h = n_variables, (n_contexts, n_variables), n_hidden
 
-    n_hidden: int
-    perfect: bool
-    rows_per_mask: int
-
-    def init(self, key: Key[Array, ""], n_variables: int, n_contexts: int, logits: tuple[float, float]) -> Parameters:
-        """Glorot normal weights, zero biases, unit noise; `logits` are the starts of edges and targets."""
-        key_mechanism, key_effect = jax.random.split(key)
-        d, shape = n_variables, (n_contexts, n_variables)
-        effect: Networks | Constants = Constants(jnp.zeros(shape, jnp.float32))
-        if not self.perfect:
-            effect = jax.vmap(lambda k: self._networks(k, d))(jax.random.split(key_effect, n_contexts))
-        return Parameters(
-            jnp.full((d, d), logits[0], jnp.float32),
-            jnp.full(shape, logits[1], jnp.float32),
-            self._networks(key_mechanism, d),
-            jnp.zeros(d, jnp.float32),
-            effect,
-            jnp.zeros(shape, jnp.float32),
-        )
-
-    def _networks(self, key: Key[Array, ""], d: int) -> Networks:
-        keys, h = jax.random.split(key), self.n_hidden
+    def networks(key: Key[Array, ""]) -> Networks:
+        keys = jax.random.split(key)
         first = jax.random.normal(keys[0], (d, d, h), jnp.float32) * (2 / (d + h)) ** 0.5
         second = jax.random.normal(keys[1], (d, h), jnp.float32) * (2 / (h + 1)) ** 0.5
         return Networks(first, jnp.zeros((d, h), jnp.float32), second, jnp.zeros(d, jnp.float32))
 
-    def negative_log_likelihood(
-        self, key: Key[Array, ""], parameters: Parameters, known: Known, rows: Sample
-    ) -> Float32[Array, ""]:
-        """-E[log f] a row, with fresh masks; differentiable through the relaxed masks (straight-through)."""
-        key_edges, key_targets = jax.random.split(key)
-        n, d = rows.x.shape
-        n_masks = n // self.rows_per_mask
-        graphs = straight_through(key_edges, parameters.edge_logit, (n_masks, d, d))
-        graphs = jnp.where(jnp.isnan(known.edges), graphs, known.edges)
-        targets = self._row_targets(key_targets, parameters.target_logit, known.targets, rows)
-        mechanism = log_normal(rows.x, masked_mean(parameters.networks, graphs, rows.x), floored(parameters.log_std))
-        std = floored(rows.one_hot @ parameters.effect_log_std)
-        effect = log_normal(rows.x, self._effect_mean(parameters.effect, graphs, rows), std)
-        return -jnp.mean(jnp.sum(mechanism + targets * (effect - mechanism), axis=1))
+    effect: Networks | Constants = Constants(jnp.zeros(shape, jnp.float32))
+    if not perfect:
+        effect = jax.vmap(networks)(jax.random.split(key_effect, n_contexts))
+    return Parameters(
+        jnp.zeros((d, d), jnp.float32),
+        jnp.zeros(shape, jnp.float32),
+        networks(key_mechanism),
+        jnp.zeros(d, jnp.float32),
+        effect,
+        jnp.zeros(shape, jnp.float32),
+    )
 
-    def _row_targets(
-        self, key: Key[Array, ""], logits: Float32[Array, "M d"], known: Float32[Array, "M d"], rows: Sample
-    ) -> Float32[Array, "n d"]:
-        """R of the context of each row. Products with `one_hot` and not indexing: their transpose is no scatter,
-        which is many times slower on a CPU."""
-        free = jnp.isnan(known).astype(logits.dtype)
-        drawn = straight_through(key, rows.one_hot @ logits, rows.x.shape)
-        return rows.one_hot @ jnp.where(jnp.isnan(known), 0.0, known) + (rows.one_hot @ free) * drawn
 
-    def _effect_mean(
-        self, effect: Networks | Constants, graphs: Float32[Array, "g d d"], rows: Sample
-    ) -> Float32[Array, "n d"]:
-        if isinstance(effect, Constants):
-            return rows.one_hot @ effect.mean
-        own = jax.tree.map(lambda leaf: jnp.tensordot(rows.one_hot, leaf, 1), effect)
-        of_row = jnp.repeat(graphs, self.rows_per_mask, axis=0)
-        mean = jax.vmap(lambda networks, graph, x: masked_mean(networks, graph[None], x[None])[0])
-        return mean(own, of_row, rows.x)
+def lagrangian(
+    key: Key[Array, ""], parameters: Parameters, known: Masks, rows: ContextRows, penalty: Penalty, rows_per_mask: int
+) -> Float64[Array, ""]:
+    """-E[log f] + λ E‖M‖₀ + λ_R E‖R‖₀ + γ h(σ(Λ)) + μ/2 h(σ(Λ))², the last two the augmented Lagrangian's."""
+    edges, targets = known.probabilities(parameters)
+    h = cyclicity(edges)
+    fit = negative_log_likelihood(key, parameters, known, rows, rows_per_mask)
+    sparse = penalty.sparsity * jnp.sum(edges) + penalty.target_sparsity * jnp.sum(targets)
+    return fit + sparse + penalty.multiplier * h + 0.5 * penalty.weight * h**2
 
-    def lagrangian(
-        self, key: Key[Array, ""], parameters: Parameters, known: Known, rows: Sample, penalty: Penalty
-    ) -> Float64[Array, ""]:
-        """-E[log f] + λ E‖M‖₀ + λ_R E‖R‖₀ + γ h(σ(Λ)) + μ/2 h(σ(Λ))², the last two the augmented Lagrangian's."""
-        edges = masked_probability(parameters.edge_logit, known.edges)
-        targets = masked_probability(parameters.target_logit, known.targets)
-        h = cyclicity(edges)
-        fit = self.negative_log_likelihood(key, parameters, known, rows)
-        sparse = penalty.sparsity * jnp.sum(edges) + penalty.target_sparsity * jnp.sum(targets)
-        return fit + sparse + penalty.multiplier * h + 0.5 * penalty.weight * h**2
+
+def negative_log_likelihood(
+    key: Key[Array, ""], parameters: Parameters, known: Masks, rows: ContextRows, rows_per_mask: int
+) -> Float32[Array, ""]:
+    """-E[log f] per row, with fresh masks; differentiable through the relaxed masks (straight-through).
+
+    Every `rows_per_mask` rows share a graph mask, which divides their number.
+    """
+    key_edges, key_targets = jax.random.split(key)
+    n, d = rows.x.shape
+    graphs = straight_through(key_edges, parameters.edge_logit, (n // rows_per_mask, d, d))
+    graphs = jnp.where(jnp.isnan(known.edges), graphs, known.edges)
+    targets = _row_targets(key_targets, parameters.target_logit, known.targets, rows)
+    mechanism = log_normal(rows.x, masked_mean(parameters.networks, graphs, rows.x), floored(parameters.log_std))
+    std = floored(rows.one_hot @ parameters.effect_log_std)
+    effect = log_normal(rows.x, _effect_mean(parameters.effect, graphs, rows), std)
+    return -jnp.mean(jnp.sum(mechanism + targets * (effect - mechanism), axis=1))
+
+
+def _row_targets(
+    key: Key[Array, ""], logits: Float32[Array, "M d"], known: Float32[Array, "M d"], rows: ContextRows
+) -> Float32[Array, "n d"]:
+    """R of the context of each row. Products with `one_hot` and not indexing: their transpose is not a scatter,
+    which is many times slower on a CPU."""
+    free = jnp.isnan(known).astype(logits.dtype)
+    drawn = straight_through(key, rows.one_hot @ logits, rows.x.shape)
+    return rows.one_hot @ jnp.where(jnp.isnan(known), 0.0, known) + (rows.one_hot @ free) * drawn
+
+
+def _effect_mean(
+    effect: Networks | Constants, graphs: Float32[Array, "g d d"], rows: ContextRows
+) -> Float32[Array, "n d"]:
+    if isinstance(effect, Constants):
+        return rows.one_hot @ effect.value
+    of_row = jax.tree.map(lambda leaf: jnp.tensordot(rows.one_hot, leaf, 1), effect)
+    mean = jax.vmap(lambda networks, graph, x: masked_mean(networks, graph[None], x[None])[0])
+    return mean(of_row, jnp.repeat(graphs, len(rows.x) // len(graphs), axis=0), rows.x)
 
 
 def masked_mean(networks: Networks, graphs: Float32[Array, "g d d"], x: Float32[Array, "n d"]) -> Float32[Array, "n d"]:
@@ -160,12 +150,8 @@ def masked_mean(networks: Networks, graphs: Float32[Array, "g d d"], x: Float32[
 
 
 def floored(log_std: Float32[Array, "..."]) -> Float32[Array, "..."]:
+    """The standard deviation of a trained logarithm, above `MIN_STD`."""
     return jnp.exp(log_std) + MIN_STD
-
-
-def masked_probability(logit: Float32[Array, "a d"], known: Float32[Array, "a d"]) -> Float32[Array, "a d"]:
-    """σ(logit), or what is known."""
-    return jnp.where(jnp.isnan(known), jax.nn.sigmoid(logit), known)
 
 
 def straight_through(

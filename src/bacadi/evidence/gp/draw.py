@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int, Int8
+from jaxtyping import Bool, Float, Int, Int8
 from scipy.linalg import solve_triangular
 
 from bacadi.data.labelled import Labelled
 from bacadi.evidence.collapsed import EffectKind
-from bacadi.evidence.gp.factor import whitened
+from bacadi.evidence.gp.factor import Terms, whitened
 from bacadi.model.functions import Units
-from bacadi.model.kernels import Terms
+from bacadi.model.kernels import AbstractKernel
 
 if TYPE_CHECKING:
     from bacadi.evidence.gp.evidence import KernelEvidence
@@ -26,7 +26,7 @@ N_UNITS = 100
 MAX_BYTES = 2 * 10**8  # of the weights of all draws, in single precision
 
 
-class Request(NamedTuple):
+class NodeRequest(NamedTuple):
     """One node and its states, with the features of all rows that its parents put in `used` and the prior standard
     deviations of the weights of all features."""
 
@@ -37,7 +37,7 @@ class Request(NamedTuple):
     used: Int[np.ndarray, " used"]
 
 
-class Mechanism(NamedTuple):
+class NodeDraws(NamedTuple):
     """Draws of the mechanism of one node: weights of its features, noise, and what shift effects add."""
 
     weight: Float[np.ndarray, "size C"]
@@ -65,34 +65,40 @@ def draw_functions(
     stored = 4 * n * d * len(units[0].bias) <= MAX_BYTES
     weight, noise_std = np.zeros((n if stored else 0, d, n_features), np.float32), np.empty((n, d), np.float32)
     shift = np.zeros((n, evidence.n_contexts, d), np.float32)
-    with evidence.one_thread():
-        for node in range(d):
-            for at, request in _requests(evidence, units[kernel_of[node]], (node, graphs, states)):
-                drawn = _draw(rng, evidence, request, len(at))
-                noise_std[at, node], shift[at, :, node] = drawn.noise_std, drawn.shift
-                if stored:
-                    weight[at, node] = drawn.weight
+    for node in range(d):
+        for at, request in _requests(evidence, units[kernel_of[node]], (node, graphs, states)):
+            drawn = _draw(rng, evidence, request, len(at))
+            noise_std[at, node], shift[at, :, node] = drawn.noise_std, drawn.shift
+            if stored:
+                weight[at, node] = drawn.weight
     functions = _stored(units, kernel_of, weight) if stored else {}
     return functions | {"noise_std": Labelled(noise_std, ("node",))} | _effects(evidence, states, shift)
 
 
 def _requests(
     evidence: "KernelEvidence", units: Units, wanted: tuple[int, Int8[np.ndarray, "n d d"], Int8[np.ndarray, "n M d"]]
-) -> Iterator[tuple[Int[np.ndarray, " size"], Request]]:
+) -> Iterator[tuple[Int[np.ndarray, " size"], NodeRequest]]:
     """What is to be drawn for a node, each once, with the draws that want it."""
     node, graphs, states = wanted
     different, number = np.unique(graphs[:, :, node], axis=0, return_inverse=True)
     for i, column in enumerate(different):
         parents, at = column == 1, np.flatnonzero(number == i)
-        std = np.sqrt(evidence.groups[node].kernel.unit_variances(units, parents))
+        std = _prior_std(evidence.groups[node].kernel, units, parents)
         used = np.flatnonzero(std)
         features = units.features(evidence.rows.x, parents)[:, used]
         of_states, which = np.unique(states[at, :, node], axis=0, return_inverse=True)
         for s, state in enumerate(of_states):
-            yield at[which == s], Request(node, state, features, std, used)
+            yield at[which == s], NodeRequest(node, state, features, std, used)
 
 
-def _draw(rng: np.random.Generator, evidence: "KernelEvidence", request: Request, size: int) -> Mechanism:
+def _prior_std(kernel: AbstractKernel, units: Units, parents: Bool[np.ndarray, " d"]) -> Float[np.ndarray, " C"]:
+    """Prior standard deviations of the weights of `Units.features`; 0 where a feature is not in use."""
+    hidden, constant, linear = kernel.weight_variances(units, parents)
+    variances = [np.broadcast_to(hidden, len(units.bias)), [constant]] + ([linear * parents] if units.linear else [])
+    return np.sqrt(np.concatenate(variances))
+
+
+def _draw(rng: np.random.Generator, evidence: "KernelEvidence", request: NodeRequest, size: int) -> NodeDraws:
     node, state, features, std, used = request
     ratio, y = evidence.groups[node].ratio, evidence.rows.x[:, node]
     rows = np.column_stack([features * std[used], y])
@@ -113,7 +119,7 @@ def _draw(rng: np.random.Generator, evidence: "KernelEvidence", request: Request
         residual = y[block].sum() - weight[:, used] @ features[block].sum(axis=0)
         precision = evidence.rows.counts[k + 1] + 1 / evidence.states.value[state[k]] ** 2
         shift[:, k] = residual / precision + noise_std / np.sqrt(precision) * rng.normal(size=size)
-    return Mechanism(weight, noise_std, shift)
+    return NodeDraws(weight, noise_std, shift)
 
 
 def _stored(

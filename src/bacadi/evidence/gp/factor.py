@@ -5,34 +5,45 @@ With A = K + ρI over all rows, Λ = A⁻¹ and α = Λy, the rows B of one or m
 
     log |A_rest| = log |A| + log |Λ_BB|,   quad_rest = y'Λy - α_B' Λ_BB⁻¹ α_B,
 
-and changed noise of rows C ⊂ B puts back a density with covariance (Λ_BB⁻¹)_CC + Δ. Contexts other than 0 stand last,
-so that only the last block of L⁻¹ is needed: Λ_TT = W'W with W = (L⁻¹)_TT.
+and changed noise of rows C ⊂ B puts back a density with covariance (Λ_BB⁻¹)_CC + Δ. The rows of context 0, whose noise
+never changes, come first, so that only the last block of Λ is needed.
 
 For many rows, K ≈ FF' with features F of fixed rank; then everything follows from F_k'F_k and F_k'y_k of each context.
 """
 
 import math
 from abc import ABC, abstractmethod
-from collections import OrderedDict
-from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from threading import Lock
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
+from scipy.linalg import solve_triangular
+from scipy.special import gammaln
 
-from bacadi.evidence.gp.tiles import TILE, altered, factorise, forward, leave_one_out, solve_features
-from bacadi.model.kernels import AbstractKernel, Terms
+from bacadi.data.contexts import ContextData
+from bacadi.errors import ConfigError
+from bacadi.evidence.gp import linalg
+from bacadi.evidence.gp.linalg import BLOCK
+from bacadi.model.kernels import AbstractKernel
 
-FEW = 0.4  # the share of all rows up to which leaving rows out is cheaper than a factorisation of the others
+LOG_2PI = math.log(2 * math.pi)
+FEW = 0.4
+"""The share of all rows up to which leaving rows out is cheaper than a factorisation of the others."""
+STRIP = 8 * BLOCK
+"""So many columns of a covariance matrix are computed at a time, which nearly halves the work of a symmetric one."""
 
 
-class Rows(NamedTuple):
+class SortedRows(NamedTuple):
     """Rows sorted by context: context k has rows `start[k]` to `start[k + 1]`."""
 
     x: Float[np.ndarray, "n d"]
     start: Int[np.ndarray, " bounds"]
+
+    @classmethod
+    def of(cls, data: ContextData) -> "SortedRows":
+        order = np.argsort(data.context, kind="stable")
+        return cls(np.ascontiguousarray(data.x[order], float), np.concatenate([[0], np.cumsum(data.counts)]))
 
     @property
     def counts(self) -> Int[np.ndarray, " K"]:
@@ -49,82 +60,146 @@ class Approximation:
 
 
 class Group(NamedTuple):
-    """What the evidence of a node depends on beside its parents and states: the kernel and ρ."""
+    """The hyper-parameters of a node: its kernel and ρ, the variance of its noise in units of s²."""
 
     kernel: AbstractKernel
     ratio: float
+
+
+class Terms(NamedTuple):
+    """Rows, log determinant and quadratic form of Gaussians, with the scale s² taken out: y ~ N(0, s² A)."""
+
+    n_rows: Float[np.ndarray, "..."]
+    log_det: Float[np.ndarray, "..."]
+    quad: Float[np.ndarray, "..."]
+
+
+@dataclass(frozen=True)
+class NoisePrior:
+    """y ~ N(0, s² A) with noise of variance s²ρ: known (s = 1, ρ = `variance`), or InverseGamma(shape, scale).
+
+    An unknown s² is integrated out for each ρ of `ratios`: s² ~ InverseGamma(a, c), a = shape and c = scale/ρ, gives
+
+    log p = log Γ(a + n/2) - log Γ(a) + a log c - (a + n/2) log(c + ½ y'A⁻¹y) - ½ (n log 2π + log |A|).
+    """
+
+    variance: float | None = None
+    shape: float = 1.0
+    scale: float = 0.5
+    ratios: tuple[float, ...] = (0.01, 0.03, 0.1, 0.3, 1.0)
+
+    def __post_init__(self) -> None:
+        if not (min(self.shape, self.scale) > 0 and min(self.choices, default=0) > 0):
+            raise ConfigError(f"{self} is not a prior of the noise; give numbers above 0 and at least one ratio.")
+
+    @property
+    def choices(self) -> tuple[float, ...]:
+        """The values of ρ to choose from."""
+        return self.ratios if self.variance is None else (self.variance,)
+
+    def log_density(self, terms: Terms, ratio: float) -> Float[np.ndarray, "..."]:
+        """log p(y), s² integrated out where it is unknown."""
+        gaussian = -0.5 * (terms.n_rows * LOG_2PI + terms.log_det)
+        if self.variance is not None:
+            return np.asarray(gaussian - 0.5 * terms.quad)
+        shape, scale = self.shape + 0.5 * terms.n_rows, self.scale / ratio
+        log_p = gammaln(shape) - gammaln(self.shape) + self.shape * math.log(scale)
+        return np.asarray(log_p - shape * np.log(scale + 0.5 * terms.quad) + gaussian)
+
+    def draw_scale(self, rng: np.random.Generator, terms: Terms, ratio: float, size: int) -> Float[np.ndarray, " size"]:
+        """s² given y: 1 where the noise is known, else InverseGamma(a + n/2, c + ½ y'A⁻¹y)."""
+        if self.variance is not None:
+            return np.ones(size)
+        return (self.scale / ratio + 0.5 * terms.quad) / rng.gamma(self.shape + 0.5 * terms.n_rows, size=size)
 
 
 class AbstractFactor(ABC):
     """Terms of every column of the data given one parent set."""
 
     @abstractmethod
-    def singles(self) -> Terms:
+    def leave_out(self) -> Terms:
         """[K], [K], [K, d]: with all rows, and with the rows of context k = 1.. left out."""
 
     @abstractmethod
-    def altered(self, node: int, scale: Float[np.ndarray, " K"], shift: Float[np.ndarray, " K"]) -> Terms:
-        """Terms of one column with noise covariance ρ (scale_k I + shift_k 11') in context k; scale ∞ leaves it out."""
+    def only(self) -> Terms:
+        """[K], [K], [K, d]: of each context alone, with a function of its own."""
 
     @abstractmethod
-    def alone(self) -> Terms:
-        """[K], [K], [K, d]: of each context alone, with a function of its own."""
+    def with_noise(self, node: int, scale: Float[np.ndarray, " K"], shift: Float[np.ndarray, " K"]) -> Terms:
+        """Terms of one column with noise covariance ρ (scale_k I + shift_k 11') in context k; scale ∞ leaves it out."""
 
 
 class DenseFactor(AbstractFactor):
     """A = K + ρI itself."""
 
-    def __init__(self, kernel: AbstractKernel, ratio: float, rows: Rows, parents: Int[np.ndarray, " p"]) -> None:
-        self._kernel, self._ratio, self._rows, self._parents = kernel, ratio, rows, parents
-        first = min(int(rows.start[1]), len(rows.x) - 1) // TILE
-        self._w, self._alpha, self._log_det, self._quad = self._factorise(rows.x[:, parents], rows.x, first)
-        self._start, self._counts = rows.start - first * TILE, rows.counts
+    def __init__(self, group: Group, rows: SortedRows, parents: Int[np.ndarray, " p"]) -> None:
+        self._group, self._rows, self._parents, self._counts = group, rows, parents, rows.counts
+        first = min(int(rows.start[1]), len(rows.x) - 1) // BLOCK
+        self._start = rows.start - first * BLOCK
+        panels = covariance_panels(group, rows.x[:, parents])
+        factors = linalg.factorise(panels, padded(rows.x), first)
+        self._precision, self._alpha, self._log_det, self._quad = factors
 
-    def _factorise(
-        self, inputs: Float[np.ndarray, "n p"], y: Float[np.ndarray, "n c"], first: int
-    ) -> tuple[Float[np.ndarray, "..."], Float[np.ndarray, "tail c"], float, Float[np.ndarray, " c"]]:
-        """`factorise` of these rows, filled up to whole tiles; W and α from tile `first` on."""
-        n, n_tiles = len(y), -(-len(y) // TILE)
-        both = np.zeros((n_tiles * TILE, inputs.shape[1] + y.shape[1]))
-        both[:n] = np.concatenate([inputs, y], axis=1)
-        tiles = np.ascontiguousarray(both[:, : inputs.shape[1]]).reshape(n_tiles, TILE, inputs.shape[1])
-        whole = np.ascontiguousarray(both[:, inputs.shape[1] :])
-        return factorise(self._kernel.lower_tiles(tiles), self._ratio, whole, n, first)
+    def leave_out(self) -> Terms:
+        n = float(len(self._rows.x)) - self._counts
+        n[0] = len(self._rows.x)
+        return Terms(n, *linalg.leave_out(self._precision, self._alpha, self._log_det, self._quad, self._start))
 
-    def singles(self) -> Terms:
-        n = np.full(len(self._start) - 1, float(len(self._rows.x)))
-        n[1:] -= self._counts[1:]
-        return Terms(n, *leave_one_out(self._w, self._alpha, self._log_det, self._quad, self._start))
-
-    def altered(self, node: int, scale: Float[np.ndarray, " K"], shift: Float[np.ndarray, " K"]) -> Terms:
-        out = np.isinf(scale)
-        n_rows, n_out = len(self._rows.x), int(self._counts @ out)
-        n = np.asarray(float(n_rows - n_out))
-        if n_out > FEW * n_rows and (out | ((scale == 1) & (shift == 0))).all():
-            # So little is left that it is better factorised anew than taken apart.
-            left = self._rows.x[~np.repeat(out, self._counts)]
-            *_, log_det, quad = self._factorise(left[:, self._parents], left[:, node : node + 1], -(-len(left) // TILE))
-            return Terms(n, np.asarray(log_det), np.asarray(quad[0]))
-        log_det, quad = altered(self._w, self._alpha[:, node], self._start, scale, shift, self._ratio)
-        return Terms(n, np.asarray(self._log_det + log_det), np.asarray(self._quad[node] + quad))
-
-    def alone(self) -> Terms:
+    def only(self) -> Terms:
         counts, start = self._counts, self._rows.start
         log_det, quad = np.zeros(len(counts)), np.zeros((len(counts), self._rows.x.shape[1]))
         for size in set(counts[1:].tolist()) - {0}:  # contexts of one size in one call
-            alike = 1 + np.flatnonzero(counts[1:] == size)
-            y = self._rows.x[start[alike, None] + np.arange(size)]
+            contexts = 1 + np.flatnonzero(counts[1:] == size)
+            y = self._rows.x[start[contexts, None] + np.arange(size)]
             inputs = np.ascontiguousarray(y[..., self._parents])
-            root = np.linalg.cholesky(self._kernel.cross(inputs, inputs) + self._ratio * np.eye(size))
-            log_det[alike] = 2 * np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
-            quad[alike] = np.square(np.linalg.solve(root, y)).sum(axis=1)
+            root = np.linalg.cholesky(self._group.kernel(inputs, inputs) + self._group.ratio * np.eye(size))
+            log_det[contexts] = 2 * np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
+            quad[contexts] = np.square(np.linalg.solve(root, y)).sum(axis=1)
         return Terms(counts.astype(float), log_det, quad)
+
+    def with_noise(self, node: int, scale: Float[np.ndarray, " K"], shift: Float[np.ndarray, " K"]) -> Terms:
+        left_out = np.isinf(scale)
+        n_rows, n_out = len(self._rows.x), int(self._counts @ left_out)
+        n = np.asarray(float(n_rows - n_out))
+        if n_out > FEW * n_rows and (left_out | ((scale == 1) & (shift == 0))).all():
+            # So little is left that it is better factorised anew than taken apart.
+            left = self._rows.x[~np.repeat(left_out, self._counts)]
+            panels = covariance_panels(self._group, left[:, self._parents])
+            log_det, quad = linalg.solve(panels, padded(left[:, node : node + 1]))
+            return Terms(n, np.asarray(log_det), np.asarray(quad[0]))
+        gain = linalg.with_noise(self._precision, self._alpha[:, node], self._start, scale, shift, self._group.ratio)
+        return Terms(n, np.asarray(self._log_det + gain[0]), np.asarray(self._quad[node] + gain[1]))
+
+
+def padded(y: Float[np.ndarray, "n c"]) -> Float[np.ndarray, "N c"]:
+    """`y` with rows of 0 up to a multiple of BLOCK."""
+    return np.pad(y, ((0, -len(y) % BLOCK), (0, 0)))
+
+
+def covariance_panels(group: Group, inputs: Float[np.ndarray, "n p"]) -> Float[np.ndarray, "panels N block"]:
+    """The column panels of K + ρI, filled up with rows of variance 1 that are independent of all others."""
+    n, x = len(inputs), padded(inputs)
+    panels = np.empty((len(x) // BLOCK, len(x), BLOCK))
+    for begin in range(0, len(x), STRIP):
+        end = min(begin + STRIP, len(x))
+        strip = group.kernel(x[:end], x[begin:end]).reshape(end, -1, BLOCK)
+        panels[begin // BLOCK : end // BLOCK, :end] = strip.transpose(1, 0, 2)
+    panels[-1:, n:], panels[-1:, :, BLOCK - len(x) + n :] = 0.0, 0.0
+    _add_to_diagonal(panels, np.where(np.arange(len(x)) < n, group.ratio, 1.0))
+    return panels
+
+
+def _add_to_diagonal(panels: Float[np.ndarray, "panels N block"], values: Float[np.ndarray, " N"]) -> None:
+    row = np.arange(len(values))
+    panels[row // BLOCK, row, row % BLOCK] += values
 
 
 class FeatureFactor(AbstractFactor):
     """A = FF' + ρI, by sums of products of each context: G_k = F_k'F_k, F_k'y_k, y_k'y_k and sums over rows."""
 
-    def __init__(self, features: Float[np.ndarray, "n r"], ratio: float, rows: Rows) -> None:
+    def __init__(self, features: Float[np.ndarray, "n r"], ratio: float, rows: SortedRows) -> None:
+        # Features of 0 up to a whole panel: each adds log ρ to log |B|, which `terms` takes away for every feature.
+        features = np.pad(features, ((0, 0), (0, -features.shape[1] % BLOCK)))
         blocks = [slice(a, b) for a, b in zip(rows.start[:-1], rows.start[1:], strict=True)]
         parts = [(features[b], rows.x[b]) for b in blocks]
         self._ratio, self._counts = ratio, rows.counts.astype(float)
@@ -144,25 +219,26 @@ class FeatureFactor(AbstractFactor):
         for k in np.flatnonzero(left):
             matrix += left[k] * self._gram[k]
         matrix -= (self._f_sum.T * deflate) @ self._f_sum
-        matrix[np.diag_indices(len(matrix))] += self._ratio
+        panels = np.ascontiguousarray(matrix.reshape(len(matrix), -1, BLOCK).transpose(1, 0, 2))
+        _add_to_diagonal(panels, np.full(len(matrix), self._ratio))
         right = np.tensordot(weight, self._cross, 1) - (self._f_sum.T * deflate) @ self._y_sum
         squares = weight @ self._squares - deflate @ self._y_sum**2
-        log_det, explained = solve_features(matrix, right)
+        log_det, explained = linalg.solve(panels, right)
         n = self._counts[kept]
         log_det += (n * np.log(self._ratio * scale[kept]) + np.log1p(n * shift[kept] / scale[kept])).sum()
         log_det -= len(matrix) * math.log(self._ratio)
         return Terms(np.asarray(n.sum()), np.asarray(log_det), (squares - explained) / self._ratio)
 
-    def altered(self, node: int, scale: Float[np.ndarray, " K"], shift: Float[np.ndarray, " K"]) -> Terms:
+    def with_noise(self, node: int, scale: Float[np.ndarray, " K"], shift: Float[np.ndarray, " K"]) -> Terms:
         n, log_det, quad = self.terms(scale, shift)
         return Terms(n, log_det, np.asarray(quad[node]))
 
-    def singles(self) -> Terms:
+    def leave_out(self) -> Terms:
         scales = np.ones((len(self._counts), len(self._counts)))
         np.fill_diagonal(scales[1:, 1:], np.inf)
         return self._each(scales)
 
-    def alone(self) -> Terms:
+    def only(self) -> Terms:
         return self._each(np.where(np.eye(len(self._counts), dtype=bool), 1.0, np.inf))
 
     def _each(self, scales: Float[np.ndarray, "K K"]) -> Terms:
@@ -201,56 +277,31 @@ def kernel_features(
     while len(chosen) < min(rank, len(candidates)) and left.mean() > tolerance:
         row = int(np.argmax(left))
         done = found[: len(chosen)]
-        column = kernel.cross(candidates[row : row + 1], candidates)[0] - done[:, row] @ done
+        column = kernel(candidates[row : row + 1], candidates)[0] - done[:, row] @ done
         found[len(chosen)] = column / math.sqrt(left[row])
         left = np.maximum(left - found[len(chosen)] ** 2, 0)
         chosen.append(row)
     if not chosen:
         return np.zeros((n, 1))
-    inverse = np.eye(len(chosen))
-    forward(np.ascontiguousarray(found[: len(chosen), chosen].T), inverse)
-    return kernel.cross(x_parents, candidates[chosen]) @ inverse.T
+    inverse = solve_triangular(found[: len(chosen), chosen].T, np.eye(len(chosen)), lower=True)
+    return kernel(x_parents, candidates[chosen]) @ inverse.T
 
 
-def factor_of(group: Group, rows: Rows, parents: Int[np.ndarray, " p"], approximation: Approximation) -> AbstractFactor:
+def factor_of(
+    group: Group, rows: SortedRows, parents: Int[np.ndarray, " p"], approximation: Approximation
+) -> AbstractFactor:
     """The factorisation for one parent set, dense or by features."""
     if len(rows.x) <= approximation.dense_rows:
-        return DenseFactor(group.kernel, group.ratio, rows, parents)
+        return DenseFactor(group, rows, parents)
     tolerance = approximation.tolerance * group.ratio
     features = kernel_features(group.kernel, rows.x[:, parents], approximation.rank, tolerance)
     return FeatureFactor(features, group.ratio, rows)
 
 
-def bytes_of_factor(rows: Rows, approximation: Approximation) -> int:
-    """About how much memory a factorisation takes: the lower half of W and α over the rows of contexts, or sums."""
+def bytes_of_factor(rows: SortedRows, approximation: Approximation) -> int:
+    """About how much memory a factorisation takes: Λ and α over the rows of contexts but the first, or sums."""
     n, d = rows.x.shape
     if n > approximation.dense_rows:
         return 8 * len(rows.counts) * approximation.rank * (approximation.rank + d)
-    tail = n - int(rows.start[1]) + TILE
-    return 8 * tail * (tail // 2 + TILE + d)
-
-
-class Recent:
-    """A dictionary of bounded size that forgets what was not used for longest; safe between threads."""
-
-    def __init__(self, capacity: int) -> None:
-        self._capacity, self._items, self._lock = max(capacity, 8), OrderedDict[Hashable, Any](), Lock()
-
-    def get(self, key: Hashable) -> Any:
-        return self.get_all([key])[0]
-
-    def get_all(self, keys: Sequence[Hashable]) -> list[Any]:
-        """What is kept under each key, None where nothing is."""
-        with self._lock:
-            found = [self._items.get(key) for key in keys]
-            for key, value in zip(keys, found, strict=True):
-                if value is not None:
-                    self._items.move_to_end(key)
-            return found
-
-    def put(self, key: Hashable, value: Any) -> Any:
-        with self._lock:
-            self._items[key] = value
-            if len(self._items) > self._capacity:
-                self._items.popitem(last=False)
-        return value
+    tail = n - int(rows.start[1]) + BLOCK
+    return 8 * tail * (tail + d)

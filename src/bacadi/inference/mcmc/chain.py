@@ -1,16 +1,24 @@
-"""Chains of the collapsed sampler as compiled code sees them: arrays, random numbers, scores, the present structure."""
+"""A chain of the collapsed sampler in compiled code: its arrays, its random numbers, one proposal, one Metropolis step.
+
+A chain samples p(G, S) p(D | G, S)^β. A move (`moves`) writes what would change into a `Work` by `touch`, `add_parent`,
+`drop_parent` and `set_state`, which also add up the change of the prior; `decide` scores, accepts and commits it. Where
+the prior is one over causal orders, a chain carries one of the orders of its graph, p(G, π) in place of p(G): edges run
+along it, a reversal exchanges the places of both nodes, and after every move one node moves within the order.
+"""
 
 import math
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int, Int8, UInt8, UInt64
+from jaxtyping import Bool, Float, Int, Int8, UInt8, UInt64
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from bacadi.evidence.compiled import compiled, inner
+from bacadi.evidence.compiled import compiled, inlined, inner
 from bacadi.evidence.gram import GramTables, Regression, local_score
+
+MISSING, REJECTED, ACCEPTED = -1, 0, 1
 
 
 class PriorTables(NamedTuple):
@@ -36,8 +44,20 @@ class Proposals(NamedTuple):
     move_sum: Float[np.ndarray, " 8"]
 
 
+class Target(NamedTuple):
+    """All that is fixed during a run: the tables of the evidence, the prior and the weights of the proposals."""
+
+    tables: GramTables
+    prior: PriorTables
+    proposals: Proposals
+
+
 class Memory(NamedTuple):
-    """Scores by hash (open addressing, key 0 is empty), for evidence that is not computed in compiled code."""
+    """Scores by hash (open addressing, key 0 is empty), for evidence that is not computed in compiled code.
+
+    With `inline` the evidence is compiled and nothing is kept. The key of a request is the exclusive or of one random
+    word per parent and per state (Zobrist hashing).
+    """
 
     inline: bool
     keys: UInt64[np.ndarray, " H"]
@@ -55,25 +75,18 @@ class Request(NamedTuple):
     key: UInt64[np.ndarray, " 1"]
 
 
-class Target(NamedTuple):
-    """All that is fixed during a run."""
+class SamplingProblem(NamedTuple):
+    """What compiled code samples from: the target, the scores in memory and the request for one that is missing."""
 
-    tables: GramTables
-    prior: PriorTables
-    proposals: Proposals
-
-
-def no_tables() -> GramTables:
-    """Tables for evidence that is not computed in compiled code, where nothing reads them."""
-    empty = np.zeros((1, 1))
-    prior = Regression(False, True, empty, np.ones(1), np.ones(1), np.ones(1), empty, empty)
-    return GramTables(np.zeros((1, 1, 1)), empty, np.zeros(1), prior, np.zeros(1, np.int8), np.zeros(1), empty)
+    target: Target
+    memory: Memory
+    request: Request
 
 
 class Chains(NamedTuple):
-    """One replica: L chains, one a temperature; chain `at_level[l]` holds level l, level 0 being the posterior.
+    """One replica: L chains, one per temperature; chain `at_level[l]` is at level l, level 0 being the posterior.
 
-    `place` are the places of the nodes in a causal order of the graph, kept up where the prior is one over orders.
+    `place` holds the places of the nodes in a causal order of the graph, kept up where the prior is one over orders.
     """
 
     edges: UInt8[np.ndarray, "L d d"]
@@ -88,12 +101,68 @@ class Chains(NamedTuple):
     rng: UInt64[np.ndarray, " 4"]
 
 
+class Chain(NamedTuple):
+    """A view of one of the `Chains`, which share their random numbers."""
+
+    edges: UInt8[np.ndarray, "d d"]
+    parents: Int[np.ndarray, "d P"]
+    n_parents: Int[np.ndarray, " d"]
+    states: Int8[np.ndarray, "d M"]
+    n_targets: Int[np.ndarray, " M"]
+    score: Float[np.ndarray, " d"]
+    log_prior: Float[np.ndarray, " 1"]
+    place: Int[np.ndarray, " d"]
+    rng: UInt64[np.ndarray, " 4"]
+
+
+class Work(NamedTuple):
+    """One proposal, in arrays that are allocated once: at most two nodes change.
+
+    Slot a < `n_nodes` holds the new parents (sorted), states and score of `node[a]`; a score of NaN is still to be
+    computed. `log_prior` is the change of log p(G, S), `log_proposal` the log probability to propose the way back less
+    that of the way there; with `turned` both nodes exchange their places in the order. The other arrays are scratch
+    space: of a search for ancestors, of a Gibbs scan, and of the random state to which a move that has to be repeated
+    returns.
+    """
+
+    n_nodes: Int[np.ndarray, " 1"]
+    node: Int[np.ndarray, " 2"]
+    parents: Int[np.ndarray, "2 d"]
+    n_parents: Int[np.ndarray, " 2"]
+    state: Int8[np.ndarray, "2 M"]
+    score: Float[np.ndarray, " 2"]
+    log_prior: Float[np.ndarray, " 1"]
+    log_proposal: Float[np.ndarray, " 1"]
+    turned: Bool[np.ndarray, " 1"]
+    seen: UInt8[np.ndarray, " d"]
+    stack: Int[np.ndarray, " d"]
+    column: Int8[np.ndarray, " M"]
+    n_targets: Int[np.ndarray, " M"]
+    option_score: Float[np.ndarray, " T"]
+    option_log_p: Float[np.ndarray, " T"]
+    rng: UInt64[np.ndarray, " 4"]
+
+
 class Counts(NamedTuple):
     """How often moves were proposed and accepted at each level; how often an exchange between a level and the next
     was offered and the sum of the probabilities to accept it."""
 
     moves: Int[np.ndarray, "L 8 2"]
     swaps: Float[np.ndarray, "L 2"]
+
+
+def no_tables() -> GramTables:
+    """Tables for evidence that is not computed in compiled code, where nothing reads them."""
+    empty = np.zeros((1, 1))
+    prior = Regression(False, True, empty, np.ones(1), np.ones(1), np.ones(1), empty, empty)
+    return GramTables(np.zeros((1, 1, 1)), empty, np.zeros(1), prior, np.zeros(1, np.int8), np.zeros(1), empty)
+
+
+def new_work(d: int, m: int, n_states: int) -> Work:
+    """Room for the proposals on d variables and m contexts."""
+    shapes = (1, 2, (2, d), 2, (2, m), 2, 1, 1, 1, d, d, m, m, n_states, n_states, 4)
+    kinds = ["i8", "i8", "i8", "i8", "i1", "f8", "f8", "f8", "?", "u1", "i8", "i1", "i8", "f8", "f8", "u8"]
+    return Work(*(np.zeros(shape, kind) for shape, kind in zip(shapes, kinds, strict=True)))
 
 
 @intrinsic
@@ -124,7 +193,8 @@ def lend(typing_context, value):  # type: ignore[no-untyped-def]
 
 @inner
 def next_bits(s):  # type: ignore[no-untyped-def]
-    """xoshiro256++ (Blackman, Vigna 2019): a state of four words can be copied, so that a move can be repeated."""
+    """xoshiro256++ (Blackman, Vigna 2019) in place of numba's generator, whose state compiled code cannot copy: that of
+    four words is saved before a move, put back where a score was missing, and stored in a checkpoint."""
     total = s[0] + s[3]
     result = ((total << np.uint64(23)) | (total >> np.uint64(41))) + s[0]
     t = s[1] << np.uint64(17)
@@ -139,16 +209,19 @@ def next_bits(s):  # type: ignore[no-untyped-def]
 
 @inner
 def uniform(s):  # type: ignore[no-untyped-def]
+    """A number in [0, 1) with 53 random bits."""
     return (next_bits(s) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
 @inner
 def below(s, n):  # type: ignore[no-untyped-def]
+    """One of 0, …, n - 1."""
     return min(int(uniform(s) * n), n - 1)
 
 
 @inner
 def draw(s, cumulative):  # type: ignore[no-untyped-def]
+    """An index with probability in proportion to its weight, by bisection in the cumulative sums of the weights."""
     mark = uniform(s) * cumulative[-1]
     low, high = 0, len(cumulative) - 1
     while low < high:
@@ -172,7 +245,7 @@ def hash_of(memory, node, parents, n_parents, state):  # type: ignore[no-untyped
 
 @compiled
 def slot_of(keys, key):  # type: ignore[no-untyped-def]
-    """Where the key stands, or the free place where it belongs."""
+    """Where the key is, or the free place where it belongs."""
     mask = np.uint64(len(keys) - 1)
     slot = key & mask
     while keys[slot] != np.uint64(0) and keys[slot] != key:
@@ -182,15 +255,17 @@ def slot_of(keys, key):  # type: ignore[no-untyped-def]
 
 @compiled
 def rehash(keys, values, new_keys, new_values):  # type: ignore[no-untyped-def]
+    """Copy all scores into a larger table."""
     for at in range(len(keys)):
         if keys[at] != np.uint64(0):
             slot = slot_of(new_keys, keys[at])
             new_keys[slot], new_values[slot] = keys[at], values[at]
 
 
-@inner
-def evaluate(target, memory, request, node, parents, n_parents, state):  # type: ignore[no-untyped-def]
+@inlined
+def evaluate(problem, node, parents, n_parents, state):  # type: ignore[no-untyped-def]
     """The local score of a node, or NaN with the request filled in where it is not in memory."""
+    target, memory, request = problem
     if memory.inline:
         return local_score(target.tables, node, parents, n_parents, state)
     key = hash_of(memory, node, parents, n_parents, state)
@@ -205,141 +280,198 @@ def evaluate(target, memory, request, node, parents, n_parents, state):  # type:
     return np.nan
 
 
+@inlined
+def view(chains, c):  # type: ignore[no-untyped-def]
+    """Chain c, without a copy."""
+    return Chain(
+        chains.edges[c],
+        chains.parents[c],
+        chains.n_parents[c],
+        chains.states[c],
+        chains.n_targets[c],
+        chains.score[c],
+        chains.log_prior[c : c + 1],
+        chains.place[c],
+        chains.rng,
+    )
+
+
+@inlined
+def clear(work):  # type: ignore[no-untyped-def]
+    """Begin a proposal: nothing changes yet."""
+    work.n_nodes[0], work.log_prior[0], work.log_proposal[0], work.turned[0] = 0, 0.0, 0.0, False
+
+
 @inner
-def is_ancestor(chains, c, ancestor, node):  # type: ignore[no-untyped-def]
+def touch(chain, work, node):  # type: ignore[no-untyped-def]
+    """Take a node into the proposal, as it is; returns its slot."""
+    slot = work.n_nodes[0]
+    work.n_nodes[0] += 1
+    work.node[slot], work.n_parents[slot], work.score[slot] = node, chain.n_parents[node], np.nan
+    for a in range(chain.n_parents[node]):
+        work.parents[slot, a] = chain.parents[node, a]
+    for k in range(len(chain.n_targets)):
+        work.state[slot, k] = chain.states[node, k]
+    return slot
+
+
+@inner
+def out_degree_gain(prior, chain, node, change):  # type: ignore[no-untyped-def]
+    """Change of log p(G) by the number of children of a node."""
+    if not prior.by_degree:
+        return 0.0
+    degree = 0
+    for j in range(len(chain.place)):
+        degree += chain.edges[node, j]
+    return prior.out_degree_log[degree + change] - prior.out_degree_log[degree]
+
+
+@inner
+def add_parent(prior, chain, work, slot, parent):  # type: ignore[no-untyped-def]
+    """Give the node of a slot one more parent. Parents stay sorted: a score depends on the set, to the last bit."""
+    at = work.n_parents[slot]
+    while at > 0 and work.parents[slot, at - 1] > parent:
+        work.parents[slot, at] = work.parents[slot, at - 1]
+        at -= 1
+    work.parents[slot, at] = parent
+    work.n_parents[slot] += 1
+    work.log_prior[0] += out_degree_gain(prior, chain, parent, 1) + prior.edge_log_odds[parent, work.node[slot]]
+
+
+@inner
+def drop_parent(prior, chain, work, slot, parent):  # type: ignore[no-untyped-def]
+    """Take a parent from the node of a slot."""
+    size = 0
+    for a in range(work.n_parents[slot]):
+        if work.parents[slot, a] != parent:
+            work.parents[slot, size] = work.parents[slot, a]
+            size += 1
+    work.n_parents[slot] = size
+    work.log_prior[0] += out_degree_gain(prior, chain, parent, -1) - prior.edge_log_odds[parent, work.node[slot]]
+
+
+@inner
+def set_state(prior, work, slot, k, new):  # type: ignore[no-untyped-def]
+    """Change a state of the node of a slot; the caller adds what the number of targets in context k changes."""
+    log_prior = prior.state_log_prior[k, work.node[slot]]
+    work.log_prior[0] += log_prior[new] - log_prior[work.state[slot, k]]
+    work.state[slot, k] = new
+
+
+@inner
+def accepts(rng, log_ratio):  # type: ignore[no-untyped-def]
+    """True with probability min(1, exp(log_ratio))."""
+    return math.log(1.0 - uniform(rng)) < log_ratio
+
+
+@inlined
+def decide(problem, chain, work, beta):  # type: ignore[no-untyped-def]
+    """One Metropolis step (Hastings 1970): accept the proposal with probability
+
+        min(1, exp(β Δ log p(D | G, S) + Δ log p(G, S) + log q(back) - log q(there))),
+
+    and commit it. A score that is not in memory makes the ratio NaN: nothing has changed then, and the same move is
+    made again, with the same random numbers, once the score is there.
+    """
+    if work.log_prior[0] == -np.inf:
+        return REJECTED
+    gain = 0.0
+    for a in range(work.n_nodes[0]):
+        if math.isnan(work.score[a]):
+            work.score[a] = evaluate(problem, work.node[a], work.parents[a], work.n_parents[a], work.state[a])
+        gain += work.score[a] - chain.score[work.node[a]]
+    log_ratio = beta * gain + work.log_prior[0] + work.log_proposal[0]
+    if math.isnan(log_ratio):
+        return MISSING
+    if not accepts(chain.rng, log_ratio):
+        return REJECTED
+    commit(chain, work)
+    return ACCEPTED
+
+
+@inlined
+def commit(chain, work):  # type: ignore[no-untyped-def]
+    """Make the proposal the state of the chain."""
+    for a in range(work.n_nodes[0]):
+        node = work.node[a]
+        for b in range(chain.n_parents[node]):
+            chain.edges[chain.parents[node, b], node] = 0
+        for b in range(work.n_parents[a]):
+            chain.parents[node, b] = work.parents[a, b]
+            chain.edges[work.parents[a, b], node] = 1
+        for k in range(len(chain.n_targets)):
+            chain.n_targets[k] += (work.state[a, k] > 0) - (chain.states[node, k] > 0)
+            chain.states[node, k] = work.state[a, k]
+        chain.n_parents[node], chain.score[node] = work.n_parents[a], work.score[a]
+    if work.turned[0]:
+        i, j = work.node[0], work.node[1]
+        chain.place[i], chain.place[j] = chain.place[j], chain.place[i]
+    chain.log_prior[0] += work.log_prior[0]
+
+
+@inner
+def is_ancestor(chain, work, ancestor, node):  # type: ignore[no-untyped-def]
     """Whether a directed path leads from `ancestor` to `node`."""
-    d = chains.n_parents.shape[1]
-    seen = np.zeros(d, np.uint8)
-    stack = np.empty(d, np.int64)
-    stack[0], size = node, 1
+    work.seen[:] = 0
+    work.stack[0], size = node, 1
     while size > 0:
         size -= 1
-        current = stack[size]
-        for a in range(chains.n_parents[c, current]):
-            parent = chains.parents[c, current, a]
+        current = work.stack[size]
+        for a in range(chain.n_parents[current]):
+            parent = chain.parents[current, a]
             if parent == ancestor:
                 return True
-            if seen[parent] == 0:
-                seen[parent] = 1
-                stack[size] = parent
+            if work.seen[parent] == 0:
+                work.seen[parent] = 1
+                work.stack[size] = parent
                 size += 1
     return False
 
 
 @inner
-def may_lead(target, chains, c, i, j):  # type: ignore[no-untyped-def]
+def may_lead(prior, chain, work, i, j):  # type: ignore[no-untyped-def]
     """Whether an edge i → j closes no cycle, and runs along the order where there is one."""
-    if target.prior.over_orders:
-        return chains.place[c, i] < chains.place[c, j]
-    return not is_ancestor(chains, c, j, i)
+    if prior.over_orders:
+        return chain.place[i] < chain.place[j]
+    return not is_ancestor(chain, work, j, i)
 
 
 @inner
-def may_turn(target, chains, c, i, j):  # type: ignore[no-untyped-def]
-    """Whether i → j may become j → i: no other path leads from i to j, and they may change places in the order.
+def may_turn(prior, chain, work, i, j):  # type: ignore[no-untyped-def]
+    """Whether i → j may become j → i: no other path leads from i to j, and they may exchange places in the order.
 
     They may not where a node between them is a child of i or a parent of j.
     """
-    if target.prior.over_orders:
-        for between in range(chains.edges.shape[1]):
-            joined = chains.edges[c, i, between] == 1 or chains.edges[c, between, j] == 1
-            if joined and chains.place[c, i] < chains.place[c, between] < chains.place[c, j]:
+    if prior.over_orders:
+        for between in range(len(chain.place)):
+            joined = chain.edges[i, between] == 1 or chain.edges[between, j] == 1
+            if joined and chain.place[i] < chain.place[between] < chain.place[j]:
                 return False
         return True
     # Another path enters j through another of its parents.
-    for a in range(chains.n_parents[c, j]):
-        other = chains.parents[c, j, a]
-        if other != i and is_ancestor(chains, c, i, other):
+    for a in range(chain.n_parents[j]):
+        other = chain.parents[j, a]
+        if other != i and is_ancestor(chain, work, i, other):
             return False
     return True
 
 
-@inner
-def change_places(chains, c, i, j):  # type: ignore[no-untyped-def]
-    chains.place[c, i], chains.place[c, j] = chains.place[c, j], chains.place[c, i]
-
-
-@inner
-def move_in_order(chains, c):  # type: ignore[no-untyped-def]
+@inlined
+def move_in_order(chain):  # type: ignore[no-untyped-def]
     """A Gibbs step over the causal orders of the graph: a random node moves to a random place between its last parent
-    and its first child."""
-    place, d = chains.place[c], chains.place.shape[1]
-    node = below(chains.rng, d)
+    and its first child. All these orders are equally likely given the graph, so the step is never refused."""
+    place, d = chain.place, len(chain.place)
+    node = below(chain.rng, d)
     low, high = 0, d - 1
-    for a in range(chains.n_parents[c, node]):
-        low = max(low, place[chains.parents[c, node, a]] + 1)
+    for a in range(chain.n_parents[node]):
+        low = max(low, place[chain.parents[node, a]] + 1)
     for child in range(d):
-        if chains.edges[c, node, child] == 1:
+        if chain.edges[node, child] == 1:
             high = min(high, place[child] - 1)
-    old, new = place[node], low + below(chains.rng, high - low + 1)
+    old, new = place[node], low + below(chain.rng, high - low + 1)
     for other in range(d):
         if old < place[other] <= new:
             place[other] -= 1
         elif new <= place[other] < old:
             place[other] += 1
     place[node] = new
-
-
-@inner
-def inserted(parents, parent):  # type: ignore[no-untyped-def]
-    """Sorted parents and one more: a score depends on the set alone, to the last bit."""
-    new = np.empty(len(parents) + 1, np.int64)
-    size = 0
-    while size < len(parents) and parents[size] < parent:
-        new[size] = parents[size]
-        size += 1
-    new[size] = parent
-    for a in range(size, len(parents)):
-        new[a + 1] = parents[a]
-    return new
-
-
-@inner
-def with_parent(chains, c, node, parent):  # type: ignore[no-untyped-def]
-    n = chains.n_parents[c, node]
-    return inserted(chains.parents[c, node, :n], parent)
-
-
-@inner
-def without_parent(chains, c, node, parent):  # type: ignore[no-untyped-def]
-    n = chains.n_parents[c, node]
-    new = np.empty(n - 1, np.int64)
-    size = 0
-    for a in range(n):
-        if chains.parents[c, node, a] != parent:
-            new[size] = chains.parents[c, node, a]
-            size += 1
-    return new
-
-
-@inner
-def out_degree_gain(target, chains, c, node, change):  # type: ignore[no-untyped-def]
-    if not target.prior.by_degree:
-        return 0.0
-    degree = 0
-    for j in range(chains.edges.shape[1]):
-        degree += chains.edges[c, node, j]
-    table = target.prior.out_degree_log
-    return table[degree + change] - table[degree]
-
-
-@inner
-def set_parents(chains, c, node, new, score):  # type: ignore[no-untyped-def]
-    for a in range(chains.n_parents[c, node]):
-        chains.edges[c, chains.parents[c, node, a], node] = 0
-    for a in range(len(new)):
-        chains.parents[c, node, a] = new[a]
-        chains.edges[c, new[a], node] = 1
-    chains.n_parents[c, node] = len(new)
-    chains.score[c, node] = score
-
-
-@inner
-def set_state(chains, c, k, node, new):  # type: ignore[no-untyped-def]
-    chains.n_targets[c, k] += (1 if new > 0 else 0) - (1 if chains.states[c, node, k] > 0 else 0)
-    chains.states[c, node, k] = new
-
-
-@inner
-def accepts(chains, log_ratio):  # type: ignore[no-untyped-def]
-    return math.log(1.0 - uniform(chains.rng)) < log_ratio

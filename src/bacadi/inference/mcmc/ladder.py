@@ -9,7 +9,6 @@ first part of a run (burn-in) the spacing of the ladder is adapted so that excha
 
 import math
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
 from typing import NamedTuple
@@ -31,13 +30,16 @@ from bacadi.inference.mcmc.chain import (
     PriorTables,
     Proposals,
     Request,
+    SamplingProblem,
     Target,
+    new_work,
     no_tables,
     rehash,
     slot_of,
 )
 from bacadi.inference.mcmc.method import MCMC, MoveWeights
 from bacadi.inference.mcmc.start import Structure, edge_weights, initial, target_weights
+from bacadi.inference.method import Progress, Report
 
 HOT_ACCEPTANCE = 0.15  # of edge toggles at the hottest level
 
@@ -58,6 +60,7 @@ class Replica:
         self.request = Request(
             np.zeros(1, np.int64), np.zeros(d, np.uint8), np.zeros(m, np.int8), np.zeros(1, np.uint64)
         )
+        self.work = new_work(d, m, evidence.states.n_states)
         self.chains = new_chains(collapsed, starts, rng)
         self.counts = Counts(np.zeros((n, 8, 2), np.int64), np.zeros((n, 2)))
         self.betas = np.ones(n)
@@ -67,10 +70,9 @@ class Replica:
     def advance(self, until: int, n_moves: int | Int[np.ndarray, " L"]) -> None:
         """Go on until the sweep, fetching scores that compiled code does not have; moves are those of each level."""
         each = np.full(len(self.betas), n_moves, np.int64)
-        rest = (self.target, self.memory, self.request, self.chains, self.counts, self.betas, self.position)
-        while not moves.advance(*rest, until, each):
+        rest = (self.work, self.chains, self.counts, self.betas, self.position)
+        while not moves.advance(SamplingProblem(self.target, self.memory, self.request), *rest, until, each):
             self._fetch()
-            rest = (self.target, self.memory, *rest[2:])
 
     def _fetch(self) -> None:
         request = self.request
@@ -259,19 +261,6 @@ class Draws(NamedTuple):
     acceptance: Float[np.ndarray, "R 8"]
 
 
-class Progress(NamedTuple):
-    """What a person hears of a running fit."""
-
-    step: int
-    total: int
-    log_posterior: float
-    burning_in: bool
-    seconds: float
-
-
-Report = Callable[[Progress], None]
-
-
 class Recorder:
     """Draws of one replica every `every` sweeps; when twice the wanted number is there, every second one is dropped."""
 
@@ -394,7 +383,10 @@ class _Run:
 
     def _progress(self, sweep: int, seconds: float) -> Progress:
         log_p = float(np.mean([replica.sample()[2] for replica in self.replicas]))
-        return Progress(sweep, self.total, log_p, sweep < self.burn_in, seconds)
+        burning_in = sweep < self.burn_in
+        entries = {"log_posterior": log_p, "burning_in": burning_in}
+        phase = "burn-in" if burning_in else "sampling"
+        return Progress(sweep, self.total, seconds, phase, f"log posterior {log_p:.0f}", entries)
 
     def _draws(self) -> Draws:
         n = min(min(len(recorder.draws) for recorder in self.recorders), self.recorders[0].wanted)

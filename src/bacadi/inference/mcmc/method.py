@@ -1,5 +1,6 @@
 """The choices of `MCMC`: parallel tempering over graph and states; `tempering` runs it."""
 
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -79,6 +80,9 @@ class MCMC(AbstractMethod):
             **posterior_fields(rng, problem, collapsed, draws.graphs, draws.states),
         )
 
+    def opening(self) -> str:
+        return "starting" if is_compiled() else "compiling the sampler, once, about half a minute"
+
     def plan(self, d: int, costly: bool) -> "Plan":
         """The numbers to run with. Scores that cost milliseconds leave no time for high temperatures, where few of
         them are asked for twice; a short ladder then explores around the structures that the start found."""
@@ -107,3 +111,13 @@ class Plan(NamedTuple):
         """
         more = (COLD_MOVES - 1) * np.exp(-np.arange(self.n_levels) / COLD_LEVELS)
         return (self.moves_per_sweep * (1 + more)).astype(np.int64)
+
+
+def is_compiled() -> bool:
+    """Whether numba's cache holds the sampler, compiled after the source was last changed."""
+    from bacadi.inference.mcmc import moves
+
+    folder, source = moves.advance.stats.cache_path, Path(moves.__file__)
+    # The name of an index of the cache: module, function, line, interpreter.
+    indices = [] if folder is None else Path(folder).glob(f"{source.stem}.advance-*.nbi")
+    return any(index.stat().st_mtime >= source.stat().st_mtime for index in indices)

@@ -1,372 +1,36 @@
-"""Compiled moves of edges: toggle, reversal, swap of a parent. See `moves` for what they return.
+"""The moves of the collapsed sampler: each proposes a change of graph or states and says what its way back costs.
 
-Compiled moves of states: change, swap within a context, change together with an edge. See `moves`.
-
-Compiled moves of an edge together with all states of the nodes it concerns. See `moves` for what they return.
-
-Compiled moves of the collapsed sampler on graph and states, with their Hastings ratios.
-
-A chain is one entry of the first axis of `Chains`; the density it samples is p(G, S) p(D | G, S)^β. Where the prior
-is one over causal orders, a chain has one of the orders of its graph, p(G, π) in place of p(G): edges run along it, a
-reversal makes both nodes change places, and after every move a node moves within the order. Pairs (i, j) and
-(context, variable) are drawn from fixed proposal weights, which therefore cancel in a toggle and enter as a ratio
-where a move and its reverse draw different pairs. Every move returns 1 (accepted), 0 (not) or MISSING: a local score is
-not in memory, nothing has changed, and the same move is made again once the score is there.
+A proposal writes the change into `work` and returns whether it is possible at all; `chain.decide` does the rest, in one way
+for all of them. Pairs (i, j) and (context, variable) are drawn from fixed weights. They therefore cancel where a move
+and its way back draw the same pair, and enter the ratio of Hastings as a quotient where they draw different ones.
 """
 
 import math
 
 import numpy as np
 
-from bacadi.evidence.compiled import compiled, inner
+from bacadi.evidence.compiled import compiled, inlined, inner
 from bacadi.inference.mcmc.chain import (
+    MISSING,
+    REJECTED,
     accepts,
+    add_parent,
     below,
-    change_places,
+    clear,
+    decide,
     draw,
+    drop_parent,
     evaluate,
-    inserted,
     lend,
     may_lead,
     may_turn,
     move_in_order,
-    out_degree_gain,
-    set_parents,
     set_state,
+    touch,
     uniform,
-    with_parent,
-    without_parent,
+    view,
 )
 
-MISSING = -1
-
-
-@inner
-def toggled(target, chains, c, i, j):  # type: ignore[no-untyped-def]
-    """Whether the edge i → j may be toggled, the parents of j after it and the change of log p(G)."""
-    prior = target.prior
-    none = np.empty(0, np.int64)
-    if i == j or prior.fixed[i, j] != 0:
-        return False, none, 0.0
-    if chains.edges[c, i, j] == 1:
-        gain = out_degree_gain(target, chains, c, i, -1) - prior.edge_log_odds[i, j]
-        return True, without_parent(chains, c, j, i), gain
-    if chains.n_parents[c, j] >= prior.max_parents or not may_lead(target, chains, c, i, j):
-        return False, none, 0.0
-    gain = out_degree_gain(target, chains, c, i, 1) + prior.edge_log_odds[i, j]
-    return True, with_parent(chains, c, j, i), gain
-
-
-@inner
-def reversed_edge(target, chains, c, i, j):  # type: ignore[no-untyped-def]
-    """Whether i → j may become j → i, the new parents of j and of i, the change of log p(G) and weights."""
-    prior = target.prior
-    none = np.empty(0, np.int64)
-    refused = i == j or chains.edges[c, i, j] == 0 or prior.fixed[i, j] != 0 or prior.fixed[j, i] != 0
-    if refused or chains.n_parents[c, i] >= prior.max_parents or not may_turn(target, chains, c, i, j):
-        return False, none, none, 0.0
-    gain = out_degree_gain(target, chains, c, i, -1) + out_degree_gain(target, chains, c, j, 1)
-    gain += prior.edge_log_odds[j, i] - prior.edge_log_odds[i, j]
-    gain += target.proposals.edge_log[j, i] - target.proposals.edge_log[i, j]
-    return True, without_parent(chains, c, j, i), with_parent(chains, c, i, j), gain
-
-
-@inner
-def toggle_edge(target, memory, request, chains, c, beta):  # type: ignore[no-untyped-def]
-    d = chains.edges.shape[1]
-    pair = draw(chains.rng, target.proposals.edge_sum)
-    i, j = pair // d, pair % d
-    possible, new, gain = toggled(target, chains, c, i, j)
-    if not possible:
-        return 0
-    score = evaluate(target, memory, request, j, new, len(new), chains.states[c, j])
-    if math.isnan(score):
-        return MISSING
-    if not accepts(chains, beta * (score - chains.score[c, j]) + gain):
-        return 0
-    set_parents(chains, c, j, new, score)
-    chains.log_prior[c] += gain
-    return 1
-
-
-@inner
-def reverse_edge(target, memory, request, chains, c, beta):  # type: ignore[no-untyped-def]
-    d = chains.edges.shape[1]
-    pair = draw(chains.rng, target.proposals.edge_sum)
-    i, j = pair // d, pair % d
-    possible, of_j, of_i, gain = reversed_edge(target, chains, c, i, j)
-    if not possible:
-        return 0
-    score_j = evaluate(target, memory, request, j, of_j, len(of_j), chains.states[c, j])
-    if math.isnan(score_j):
-        return MISSING
-    score_i = evaluate(target, memory, request, i, of_i, len(of_i), chains.states[c, i])
-    if math.isnan(score_i):
-        return MISSING
-    log_ratio = beta * (score_j + score_i - chains.score[c, j] - chains.score[c, i]) + gain
-    if not accepts(chains, log_ratio):
-        return 0
-    proposal = target.proposals.edge_log[j, i] - target.proposals.edge_log[i, j]
-    set_parents(chains, c, j, of_j, score_j)
-    set_parents(chains, c, i, of_i, score_i)
-    change_places(chains, c, i, j)
-    chains.log_prior[c] += gain - proposal
-    return 1
-
-
-@inner
-def swap_parent(target, memory, request, chains, c, beta):  # type: ignore[no-untyped-def]
-    """A drawn i takes the place of a random parent of j; the reverse draws the old parent and picks i."""
-    d, prior = chains.edges.shape[1], target.prior
-    pair = draw(chains.rng, target.proposals.edge_sum)
-    i, j = pair // d, pair % d
-    if i == j or prior.fixed[i, j] != 0 or chains.edges[c, i, j] == 1 or chains.n_parents[c, j] == 0:
-        return 0
-    old = chains.parents[c, j, below(chains.rng, chains.n_parents[c, j])]
-    if prior.fixed[old, j] != 0 or not may_lead(target, chains, c, i, j):
-        return 0
-    new = inserted(without_parent(chains, c, j, old), i)
-    score = evaluate(target, memory, request, j, new, len(new), chains.states[c, j])
-    if math.isnan(score):
-        return MISSING
-    gain = out_degree_gain(target, chains, c, old, -1) + out_degree_gain(target, chains, c, i, 1)
-    gain += prior.edge_log_odds[i, j] - prior.edge_log_odds[old, j]
-    proposal = target.proposals.edge_log[old, j] - target.proposals.edge_log[i, j]
-    if not accepts(chains, beta * (score - chains.score[c, j]) + gain + proposal):
-        return 0
-    set_parents(chains, c, j, new, score)
-    chains.log_prior[c] += gain
-    return 1
-
-
-@inner
-def another_state(chains, c, k, j, n_states):  # type: ignore[no-untyped-def]
-    """A state other than the present one, each alike."""
-    new = below(chains.rng, n_states - 1)
-    return new + 1 if new >= chains.states[c, j, k] else new
-
-
-@inner
-def state_gain(target, chains, c, k, j, new):  # type: ignore[no-untyped-def]
-    """Change of log p(S) when variable j takes another state in context k."""
-    prior, old = target.prior, chains.states[c, j, k]
-    count = chains.n_targets[c, k]
-    change = (1 if new > 0 else 0) - (1 if old > 0 else 0)
-    gain = prior.target_count_log[k, count + change] - prior.target_count_log[k, count]
-    return gain + prior.state_log_prior[k, j, new] - prior.state_log_prior[k, j, old]
-
-
-@inner
-def change_target(target, memory, request, chains, c, beta):  # type: ignore[no-untyped-def]
-    d, n_states = chains.edges.shape[1], target.prior.state_log_prior.shape[2]
-    pair = draw(chains.rng, target.proposals.target_sum)
-    k, j = pair // d, pair % d
-    new = another_state(chains, c, k, j, n_states)
-    gain = state_gain(target, chains, c, k, j, new)
-    if gain == -np.inf:
-        return 0
-    state = chains.states[c, j].copy()
-    state[k] = new
-    score = evaluate(target, memory, request, j, chains.parents[c, j], chains.n_parents[c, j], state)
-    if math.isnan(score):
-        return MISSING
-    if not accepts(chains, beta * (score - chains.score[c, j]) + gain):
-        return 0
-    set_state(chains, c, k, j, new)
-    chains.score[c, j] = score
-    chains.log_prior[c] += gain
-    return 1
-
-
-@inner
-def swap_target(target, memory, request, chains, c, beta):  # type: ignore[no-untyped-def]
-    """The state of a random target of context k moves to a drawn variable j that was untouched there."""
-    d, prior = chains.edges.shape[1], target.prior
-    pair = draw(chains.rng, target.proposals.target_sum)
-    k, j = pair // d, pair % d
-    if chains.states[c, j, k] != 0 or chains.n_targets[c, k] == 0:
-        return 0
-    pick = below(chains.rng, chains.n_targets[c, k])
-    old = -1
-    while pick >= 0:
-        old += 1
-        if chains.states[c, old, k] > 0:
-            pick -= 1
-    moved = chains.states[c, old, k]
-    gain = prior.state_log_prior[k, j, moved] - prior.state_log_prior[k, j, 0]
-    gain += prior.state_log_prior[k, old, 0] - prior.state_log_prior[k, old, moved]
-    if not gain > -np.inf:
-        return 0
-    state_j, state_old = chains.states[c, j].copy(), chains.states[c, old].copy()
-    state_j[k], state_old[k] = moved, 0
-    score_j = evaluate(target, memory, request, j, chains.parents[c, j], chains.n_parents[c, j], state_j)
-    if math.isnan(score_j):
-        return MISSING
-    score_old = evaluate(target, memory, request, old, chains.parents[c, old], chains.n_parents[c, old], state_old)
-    if math.isnan(score_old):
-        return MISSING
-    proposal = target.proposals.target_log[k, old] - target.proposals.target_log[k, j]
-    log_ratio = beta * (score_j + score_old - chains.score[c, j] - chains.score[c, old]) + gain + proposal
-    if not accepts(chains, log_ratio):
-        return 0
-    set_state(chains, c, k, j, moved)
-    set_state(chains, c, k, old, 0)
-    chains.score[c, j], chains.score[c, old] = score_j, score_old
-    chains.log_prior[c] += gain
-    return 1
-
-
-@inner
-def toggle_edge_and_target(target, memory, request, chains, c, beta):  # type: ignore[no-untyped-def]
-    """An edge into j is toggled and the state of j in a random context changes: an edge can explain a target away."""
-    d, n_states = chains.edges.shape[1], target.prior.state_log_prior.shape[2]
-    pair = draw(chains.rng, target.proposals.edge_sum)
-    i, j = pair // d, pair % d
-    k = below(chains.rng, chains.n_targets.shape[1])
-    possible, new, gain = toggled(target, chains, c, i, j)
-    if not possible:
-        return 0
-    new_state = another_state(chains, c, k, j, n_states)
-    gain += state_gain(target, chains, c, k, j, new_state)
-    if gain == -np.inf:
-        return 0
-    state = chains.states[c, j].copy()
-    state[k] = new_state
-    score = evaluate(target, memory, request, j, new, len(new), state)
-    if math.isnan(score):
-        return MISSING
-    if not accepts(chains, beta * (score - chains.score[c, j]) + gain):
-        return 0
-    set_parents(chains, c, j, new, score)
-    set_state(chains, c, k, j, new_state)
-    chains.log_prior[c] += gain
-    return 1
-
-
-@inner
-def scan_column(target, memory, request, chains, beta, node, parents, column, counts, goal):  # type: ignore[no-untyped-def]
-    """One Gibbs scan over the states of a node, context by context: log probability of the scan and the last score.
-
-    With an empty `goal` states are drawn; else the scan is led to `goal` and only its probability is wanted. `column`
-    and `counts` (targets in each context) are brought up to date.
-    """
-    n_states = target.prior.state_log_prior.shape[2]
-    scores, log_p = np.empty(n_states), np.empty(n_states)
-    log_q = 0.0
-    score = evaluate(target, memory, request, node, parents, len(parents), column)
-    for k in range(len(column)):
-        now = column[k]
-        others = counts[k] - (1 if now > 0 else 0)
-        top = -np.inf
-        for s in range(n_states):
-            log_p[s] = target.prior.state_log_prior[k, node, s]
-            if log_p[s] == -np.inf:
-                continue
-            log_p[s] += target.prior.target_count_log[k, others + (1 if s > 0 else 0)]
-            column[k] = s
-            scores[s] = score if s == now else evaluate(target, memory, request, node, parents, len(parents), column)
-            if math.isnan(scores[s]):
-                return np.nan, np.nan
-            log_p[s] += beta * scores[s]
-            top = max(top, log_p[s])
-        total = 0.0
-        for s in range(n_states):
-            total += math.exp(log_p[s] - top)
-        if len(goal) > 0:
-            chosen = goal[k]
-        else:
-            mark, chosen = uniform(chains.rng) * total, 0
-            mark -= math.exp(log_p[0] - top)
-            while mark > 0 and chosen < n_states - 1:
-                chosen += 1
-                mark -= math.exp(log_p[chosen] - top)
-        log_q += log_p[chosen] - top - math.log(total)
-        column[k] = chosen
-        counts[k] = others + (1 if chosen > 0 else 0)
-        score = scores[chosen]
-    return log_q, score
-
-
-@inner
-def column_prior(target, column, node):  # type: ignore[no-untyped-def]
-    total = 0.0
-    for k in range(len(column)):
-        total += target.prior.state_log_prior[k, node, column[k]]
-    return total
-
-
-@inner
-def count_prior(target, counts):  # type: ignore[no-untyped-def]
-    total = 0.0
-    for k in range(len(counts)):
-        total += target.prior.target_count_log[k, counts[k]]
-    return total
-
-
-@inner
-def change_with_columns(target, memory, request, chains, c, beta, reverse):  # type: ignore[no-untyped-def]
-    """An edge is toggled or reversed and the states of the nodes it concerns are drawn anew, one Gibbs scan a node.
-
-    The probabilities of the scan there and of the scan back (same order of nodes and contexts) are part of the ratio.
-    """
-    d = chains.edges.shape[1]
-    none = np.empty(0, np.int8)
-    pair = draw(chains.rng, target.proposals.edge_sum)
-    i, j = pair // d, pair % d
-    of_i = np.empty(0, np.int64)
-    proposal = 0.0
-    if reverse:
-        possible, of_j, of_i, gain = reversed_edge(target, chains, c, i, j)
-        proposal = target.proposals.edge_log[j, i] - target.proposals.edge_log[i, j]
-    else:
-        possible, of_j, gain = toggled(target, chains, c, i, j)
-    if not possible:
-        return 0
-    first, second = (min(i, j), max(i, j)) if reverse else (j, j)
-    n_nodes = 2 if reverse else 1
-    columns, scores = np.empty((2, chains.states.shape[2]), np.int8), np.empty(2)
-    counts = chains.n_targets[c].copy()
-    log_forward, log_back, before, after = 0.0, 0.0, 0.0, 0.0
-    for a in range(n_nodes):
-        node = first if a == 0 else second
-        columns[a] = chains.states[c, node]
-        before += beta * chains.score[c, node] + column_prior(target, columns[a], node)
-        new = of_j if node == j else of_i
-        log_q, scores[a] = scan_column(target, memory, request, chains, beta, node, new, columns[a], counts, none)
-        if math.isnan(log_q):
-            return MISSING
-        log_forward += log_q
-        after += beta * scores[a] + column_prior(target, columns[a], node)
-    before += count_prior(target, chains.n_targets[c])
-    after += count_prior(target, counts)
-    back_counts = counts.copy()
-    for a in range(n_nodes):
-        node = first if a == 0 else second
-        old = chains.parents[c, node, : chains.n_parents[c, node]]
-        log_q, _ = scan_column(
-            target, memory, request, chains, beta, node, old, columns[a].copy(), back_counts, chains.states[c, node]
-        )
-        if math.isnan(log_q):
-            return MISSING
-        log_back += log_q
-    if not accepts(chains, after - before + gain + log_back - log_forward):
-        return 0
-    change = -count_prior(target, chains.n_targets[c]) + count_prior(target, counts)
-    for a in range(n_nodes):
-        node = first if a == 0 else second
-        change += column_prior(target, columns[a], node) - column_prior(target, chains.states[c, node], node)
-        chains.states[c, node] = columns[a]
-        set_parents(chains, c, node, of_j if node == j else of_i, scores[a])
-    if reverse:
-        change_places(chains, c, i, j)
-    chains.n_targets[c] = counts
-    chains.log_prior[c] += change + gain - proposal
-    return 1
-
-
-(TOGGLE, REVERSE, SWAP_PARENT, SET_TARGET, SWAP_TARGET, EDGE_AND_TARGET, TOGGLE_AND_COLUMN, REVERSE_AND_COLUMNS) = (
-    range(8)
-)
 MOVES = (
     "edge toggle",
     "edge reversal",
@@ -377,61 +41,280 @@ MOVES = (
     "edge toggle with target column",
     "edge reversal with target columns",
 )
+(TOGGLE, REVERSE, SWAP_PARENT, SET_TARGET, SWAP_TARGET, EDGE_AND_TARGET, TOGGLE_AND_COLUMN, REVERSE_AND_COLUMNS) = (
+    range(len(MOVES))
+)
 
 
 @inner
-def move(target, memory, request, chains, c, beta):  # type: ignore[no-untyped-def]
-    """One move of a random kind: the kind and what came of it."""
-    kind = draw(chains.rng, target.proposals.move_sum)
+def draw_edge(problem, chain):  # type: ignore[no-untyped-def]
+    """A pair (i, j) from the weights of edges."""
+    pair, d = draw(chain.rng, problem.target.proposals.edge_sum), len(chain.place)
+    return pair // d, pair % d
+
+
+@inner
+def draw_target(problem, chain):  # type: ignore[no-untyped-def]
+    """A context k and a variable j from the weights of targets."""
+    pair, d = draw(chain.rng, problem.target.proposals.target_sum), len(chain.place)
+    return pair // d, pair % d
+
+
+@inner
+def toggle(prior, chain, work, i, j):  # type: ignore[no-untyped-def]
+    """Remove the edge i → j or add it."""
+    if i == j or prior.fixed[i, j] != 0:
+        return False
+    if chain.edges[i, j] == 1:
+        drop_parent(prior, chain, work, touch(chain, work, j), i)
+        return True
+    if chain.n_parents[j] >= prior.max_parents or not may_lead(prior, chain, work, i, j):
+        return False
+    add_parent(prior, chain, work, touch(chain, work, j), i)
+    return True
+
+
+@inner
+def reverse(prior, weight, chain, work, i, j):  # type: ignore[no-untyped-def]
+    """Turn i → j into j → i; the way back draws (j, i), so the ratio is w_ji / w_ij.
+
+    The smaller node comes first, so that Gibbs scans on the way there and back visit both nodes in the same order.
+    """
+    if i == j or chain.edges[i, j] == 0 or prior.fixed[i, j] != 0 or prior.fixed[j, i] != 0:
+        return False
+    if chain.n_parents[i] >= prior.max_parents or not may_turn(prior, chain, work, i, j):
+        return False
+    touch(chain, work, min(i, j))
+    touch(chain, work, max(i, j))
+    drop_parent(prior, chain, work, 0 if j < i else 1, i)
+    add_parent(prior, chain, work, 0 if i < j else 1, j)
+    work.log_proposal[0] += weight[j, i] - weight[i, j]
+    work.turned[0] = True
+    return True
+
+
+@inner
+def change_state(problem, chain, work, slot, k):  # type: ignore[no-untyped-def]
+    """Another state of the node of a slot in context k, each with the same probability: the way back has it, too."""
+    prior, old = problem.target.prior, work.state[slot, k]
+    new = below(chain.rng, prior.state_log_prior.shape[2] - 1)
+    new += new >= old
+    count = chain.n_targets[k]
+    work.log_prior[0] += prior.target_count_log[k, count + (new > 0) - (old > 0)] - prior.target_count_log[k, count]
+    set_state(prior, work, slot, k, new)
+
+
+@inlined
+def propose_toggle(problem, chain, work):  # type: ignore[no-untyped-def]
+    """Toggle a drawn edge. The way back draws the same pair: the ratio is 1."""
+    i, j = draw_edge(problem, chain)
+    return toggle(problem.target.prior, chain, work, i, j)
+
+
+@inlined
+def propose_reversal(problem, chain, work):  # type: ignore[no-untyped-def]
+    """Reverse a drawn edge; see `reverse` for the ratio."""
+    i, j = draw_edge(problem, chain)
+    return reverse(problem.target.prior, problem.target.proposals.edge_log, chain, work, i, j)
+
+
+@inlined
+def propose_parent_swap(problem, chain, work):  # type: ignore[no-untyped-def]
+    """A drawn i takes the place of a random parent of j.
+
+    The way back draws the old parent and picks i among as many parents, so the ratio is w_old,j / w_ij.
+    """
+    prior, weight = problem.target.prior, problem.target.proposals.edge_log
+    i, j = draw_edge(problem, chain)
+    if i == j or prior.fixed[i, j] != 0 or chain.edges[i, j] == 1 or chain.n_parents[j] == 0:
+        return False
+    old = chain.parents[j, below(chain.rng, chain.n_parents[j])]
+    if prior.fixed[old, j] != 0 or not may_lead(prior, chain, work, i, j):
+        return False
+    slot = touch(chain, work, j)
+    drop_parent(prior, chain, work, slot, old)
+    add_parent(prior, chain, work, slot, i)
+    work.log_proposal[0] = weight[old, j] - weight[i, j]
+    return True
+
+
+@inlined
+def propose_target(problem, chain, work):  # type: ignore[no-untyped-def]
+    """Change the state of a drawn variable in a drawn context. The way back draws the same pair: the ratio is 1."""
+    k, j = draw_target(problem, chain)
+    change_state(problem, chain, work, touch(chain, work, j), k)
+    return True
+
+
+@inlined
+def propose_target_swap(problem, chain, work):  # type: ignore[no-untyped-def]
+    """The state of a random target of context k moves to a drawn variable j that was untouched there.
+
+    The way back draws the old target and picks j among as many targets, so the ratio is w_k,old / w_kj. The number of
+    targets stays the same, and so does its prior.
+    """
+    prior, weight = problem.target.prior, problem.target.proposals.target_log
+    k, j = draw_target(problem, chain)
+    if chain.states[j, k] != 0 or chain.n_targets[k] == 0:
+        return False
+    pick, old = below(chain.rng, chain.n_targets[k]), -1
+    while pick >= 0:
+        old += 1
+        pick -= chain.states[old, k] > 0
+    moved = chain.states[old, k]
+    set_state(prior, work, touch(chain, work, j), k, moved)
+    set_state(prior, work, touch(chain, work, old), k, 0)
+    work.log_proposal[0] = weight[k, old] - weight[k, j]
+    return True
+
+
+@inlined
+def propose_edge_and_target(problem, chain, work):  # type: ignore[no-untyped-def]
+    """Toggle an edge into j and change the state of j in a random context: an edge can explain a target away.
+
+    The way back draws the same pair and the same context: the ratio is 1.
+    """
+    i, j = draw_edge(problem, chain)
+    k = below(chain.rng, len(chain.n_targets))
+    if not toggle(problem.target.prior, chain, work, i, j):
+        return False
+    change_state(problem, chain, work, 0, k)
+    return True
+
+
+@inlined
+def propose_with_columns(problem, chain, work, beta, turn):  # type: ignore[no-untyped-def]
+    """Toggle or reverse an edge and draw the states of the nodes it concerns anew, one Gibbs scan per node.
+
+    The ratio is that of the edge times q(scans back) / q(scans there). The scans back start at the new states, have the
+    old parents and are led to the old states, in the same order of nodes and contexts.
+    """
+    prior, weight = problem.target.prior, problem.target.proposals.edge_log
+    i, j = draw_edge(problem, chain)
+    if not (reverse(prior, weight, chain, work, i, j) if turn else toggle(prior, chain, work, i, j)):
+        return False
+    work.n_targets[:] = chain.n_targets
+    for back in (False, True):
+        for a in range(work.n_nodes[0]):
+            node, parents, n_parents, column = work.node[a], work.parents[a], work.n_parents[a], work.state[a]
+            if back:
+                work.column[:] = column
+                parents, n_parents, column = chain.parents[node], chain.n_parents[node], work.column
+            log_q, log_prior, score = scan_column(problem, chain, work, beta, node, parents, n_parents, column, back)
+            if back:
+                work.log_proposal[0] += log_q
+            else:
+                work.log_proposal[0] -= log_q
+                work.log_prior[0] += log_prior
+                work.score[a] = score
+    return True
+
+
+@inner
+def scan_column(problem, chain, work, beta, node, parents, n_parents, column, back):  # type: ignore[no-untyped-def]
+    """One Gibbs scan over the states of a node, context by context, given its parents and the states of the others.
+
+    States are drawn into `column`; on the way back the scan is led to those of the chain and only its probability is
+    wanted. `work.n_targets` is kept up to date.
+
+    Returns:
+        The log probability of the scan, the change of log p(S) and the score of the last column.
+    """
+    prior = problem.target.prior
+    log_q, log_prior = 0.0, 0.0
+    score = evaluate(problem, node, parents, n_parents, column)
+    for k in range(len(column)):
+        now = column[k]
+        others = work.n_targets[k] - (now > 0)
+        top = -np.inf
+        for s in range(len(work.option_score)):
+            work.option_log_p[s] = prior.state_log_prior[k, node, s]
+            if work.option_log_p[s] == -np.inf:
+                continue
+            column[k] = s
+            work.option_score[s] = score if s == now else evaluate(problem, node, parents, n_parents, column)
+            work.option_log_p[s] += prior.target_count_log[k, others + (s > 0)] + beta * work.option_score[s]
+            top = max(top, work.option_log_p[s])
+        total = 0.0
+        for s in range(len(work.option_score)):
+            total += math.exp(work.option_log_p[s] - top)
+        new = chain.states[node, k] if back else draw_state(chain.rng, work.option_log_p, top, total)
+        log_q += work.option_log_p[new] - top - math.log(total)
+        log_prior += prior.state_log_prior[k, node, new] - prior.state_log_prior[k, node, now]
+        log_prior += prior.target_count_log[k, others + (new > 0)] - prior.target_count_log[k, others + (now > 0)]
+        column[k], work.n_targets[k], score = new, others + (new > 0), work.option_score[new]
+    return log_q, log_prior, score
+
+
+@inner
+def draw_state(rng, log_p, top, total):  # type: ignore[no-untyped-def]
+    """A state s with probability exp(log_p[s] - top) / total."""
+    mark, state = uniform(rng) * total, 0
+    mark -= math.exp(log_p[0] - top)
+    while mark > 0 and state < len(log_p) - 1:
+        state += 1
+        mark -= math.exp(log_p[state] - top)
+    return state
+
+
+@inlined
+def propose(problem, chain, work, beta, kind):  # type: ignore[no-untyped-def]
+    """Write a proposal of the given kind into `work`; False where what was drawn is not possible."""
+    clear(work)
     if kind == TOGGLE:
-        return kind, toggle_edge(target, memory, request, chains, c, beta)
+        return propose_toggle(problem, chain, work)
     if kind == REVERSE:
-        return kind, reverse_edge(target, memory, request, chains, c, beta)
+        return propose_reversal(problem, chain, work)
     if kind == SWAP_PARENT:
-        return kind, swap_parent(target, memory, request, chains, c, beta)
+        return propose_parent_swap(problem, chain, work)
     if kind == SET_TARGET:
-        return kind, change_target(target, memory, request, chains, c, beta)
+        return propose_target(problem, chain, work)
     if kind == SWAP_TARGET:
-        return kind, swap_target(target, memory, request, chains, c, beta)
+        return propose_target_swap(problem, chain, work)
     if kind == EDGE_AND_TARGET:
-        return kind, toggle_edge_and_target(target, memory, request, chains, c, beta)
-    return kind, change_with_columns(target, memory, request, chains, c, beta, kind == REVERSE_AND_COLUMNS)
+        return propose_edge_and_target(problem, chain, work)
+    return propose_with_columns(problem, chain, work, beta, kind == REVERSE_AND_COLUMNS)
 
 
-@inner
+@inlined
 def exchange(chains, counts, betas, parity):  # type: ignore[no-untyped-def]
-    """Offer an exchange to every second pair of neighbouring levels."""
+    """Offer an exchange to every second pair of neighbouring levels.
+
+    Chains a and b at β and β' swap levels with probability min(1, exp((β - β') (log p(D | b) - log p(D | a)))).
+    """
     for level in range(parity, len(betas) - 1, 2):
         a, b = chains.at_level[level], chains.at_level[level + 1]
         log_ratio = (betas[level] - betas[level + 1]) * (chains.score[b].sum() - chains.score[a].sum())
         counts.swaps[level, 0] += 1
         counts.swaps[level, 1] += math.exp(min(log_ratio, 0.0))
-        if accepts(chains, log_ratio):
+        if accepts(chains.rng, log_ratio):
             chains.at_level[level], chains.at_level[level + 1] = b, a
 
 
 @compiled
-def advance(target, memory, request, chains, counts, betas, position, until, n_moves):  # type: ignore[no-untyped-def]
+def advance(problem, work, chains, counts, betas, position, until, n_moves):  # type: ignore[no-untyped-def]
     """Go on from `position` = (sweep, level, move) until sweep `until`; False where a score was missing.
 
-    In a sweep level l makes `n_moves[l]` moves, then neighbouring levels may exchange.
+    In a sweep level l makes `n_moves[l]` moves, then neighbouring levels may exchange. Before each move the random
+    state is saved: a move that lacks a score leaves nothing behind and is made again as if for the first time.
     """
-    target, memory, request = lend(target), lend(memory), lend(request)  # type: ignore[call-arg]
-    chains, counts = lend(chains), lend(counts)  # type: ignore[call-arg]
-    saved = np.empty(4, np.uint64)
+    problem, work, chains, counts = lend(problem), lend(work), lend(chains), lend(counts)  # type: ignore[call-arg]
     while position[0] < until:
         while position[1] < len(betas):
-            c, beta = chains.at_level[position[1]], betas[position[1]]
-            while position[2] < n_moves[position[1]]:
-                saved[:] = chains.rng
-                kind, outcome = move(target, memory, request, chains, c, beta)
+            level = position[1]
+            chain, beta = view(chains, chains.at_level[level]), betas[level]
+            while position[2] < n_moves[level]:
+                work.rng[:] = chain.rng
+                kind = draw(chain.rng, problem.target.proposals.move_sum)
+                possible = propose(problem, chain, work, beta, kind)
+                outcome = decide(problem, chain, work, beta) if possible else REJECTED
                 if outcome == MISSING:
-                    chains.rng[:] = saved
+                    chain.rng[:] = work.rng
                     return False
-                if target.prior.over_orders:
-                    move_in_order(chains, c)
-                counts.moves[position[1], kind, 0] += 1
-                counts.moves[position[1], kind, 1] += outcome
+                if problem.target.prior.over_orders:
+                    move_in_order(chain)
+                counts.moves[level, kind, 0] += 1
+                counts.moves[level, kind, 1] += outcome
                 position[2] += 1
             position[1] += 1
             position[2] = 0

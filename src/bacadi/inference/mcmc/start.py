@@ -11,10 +11,11 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int, Int8
 
-from bacadi.data.contexts import MOVED, ContextData, shifts
+from bacadi.data.contexts import ContextData, mean_shift_z
 from bacadi.evidence.collapsed import AbstractEvidence, CollapsedPosterior
 from bacadi.evidence.prior import StructurePrior
 
+MOVED = 4.0  # |z| of the mean from which a context counts as having moved a variable
 SETTLING = 2  # rounds of a greedy structure and choices for it
 SEARCHES = 30  # greedy searches for each variable that the refinement of an order may take
 
@@ -108,7 +109,7 @@ class Orders:
 
 def initial(rng: np.random.Generator, collapsed: CollapsedPosterior, data: ContextData, n: int) -> list[Structure]:
     """Greedy structures of `n` randomised orders, the best first; the best order is refined."""
-    moved, orders = shifts(data), Orders(collapsed)
+    moved, orders = mean_shift_z(data), Orders(collapsed)
     found = [causal_order(rng, moved, collapsed.prior) for _ in range(n)]
     found.sort(key=lambda order: -sum(local.score for local in orders.locals(order).values()))
     found[0] = orders.refined(rng, found[0], searches=SEARCHES * len(found[0]))
@@ -123,7 +124,7 @@ def fit_hyperparameters(collapsed: CollapsedPosterior, data: ContextData) -> Col
     """
     if collapsed.evidence.has_hyperparameters:
         return collapsed
-    order = causal_order(np.random.default_rng(0), shifts(data), collapsed.prior)
+    order = causal_order(np.random.default_rng(0), mean_shift_z(data), collapsed.prior)
     for _ in range(SETTLING):
         structure = Orders(collapsed).structure(order)
         collapsed = replace(collapsed, evidence=collapsed.evidence.fit_hyperparameters(*structure))
@@ -238,7 +239,7 @@ def edge_weights(data: ContextData, prior: StructurePrior, informed: float = 0.8
 
 def target_weights(data: ContextData, informed: float = 0.8) -> Float[np.ndarray, "M d"]:
     """Proposal weights of (context, variable): how far the context moved the variable, mixed with the same for all."""
-    weight = np.log1p(shifts(data))
+    weight = np.log1p(mean_shift_z(data))
     even = np.full(weight.shape, 1 / max(weight.size, 1))
     if weight.sum() <= 0:
         return even

@@ -1,4 +1,4 @@
-"""Estimators of log E[Ψ] over p(G|Z) p(I|Γ) and of its gradient, the likelihood part of Eq. (12), the score (Appendix A.3)."""
+"""Estimators of log E[Ψ] over p(G|Z) p(I|Γ) and of its gradient: the likelihood part of Eq. (12), the score."""
 
 from abc import abstractmethod
 from collections.abc import Callable

@@ -59,7 +59,8 @@ class SteinKernel(Choice):
     def stein_direction(self, particles: Particle, score: Particle) -> Particle:
         """φ(Ω_m) = 1/L Σ_l [ k(Ω_l, Ω_m) ∇_l log p(Ω_l) + ∇_l k(Ω_l, Ω_m) ] for all particles at once."""
         points = {name: flatten_block(block) for name, block in particles._asdict().items()}
-        slopes, kernel = {}, jnp.zeros(())
+        slopes: dict[str, Array] = {}
+        kernel = jnp.zeros(())
         for term in TERMS[self.n_terms]:
             blocks = [name for name in term if points[name].shape[1]]
             if not blocks:

@@ -126,7 +126,7 @@ class Descent(NamedTuple):
     @property
     def optimizer(self) -> optax.GradientTransformation:
         chosen = self.svgd.optimizer
-        return chosen.build() if isinstance(chosen, Choice) else chosen
+        return chosen.build() if isinstance(chosen, RMSprop | Adam | SGD) else chosen
 
 
 class State(NamedTuple):
@@ -238,7 +238,7 @@ def advance(descent: Descent, state: State, until: Int[Array, ""]) -> tuple[Stat
 
 
 def run(descent: Descent, monitor: Monitor, checkpoint: Checkpoint | None = None) -> tuple[State, Info]:
-    """All steps, from the checkpoint where there is one: the last state and the trace of every step [step, particle]."""
+    """All steps, from the checkpoint where there is one: the last state and the trace of all steps [step, particle]."""
     state, trace = _start(descent, checkpoint)
     total, begin, saved = descent.svgd.n_steps, time.monotonic(), time.monotonic()
     n = CHUNK // 8

@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from bacadi.errors import ConfigError
+from bacadi.errors import BacadiError, ConfigError
 from bacadi.evidence.collapsed import EffectStates
-from bacadi.model.knowledge import Knowledge, structure_prior
-from bacadi.model.priors import ErdosRenyi, TargetPrior
-from bacadi.settings.knowledge import knowledge_from_mapping
+from bacadi.evidence.prior import structure_prior
+from bacadi.model.knowledge import Knowledge, Labels
+from bacadi.model.model import Model
+from bacadi.model.statements import from_section
 
 INF = np.inf
 VARIABLES, CONTEXTS = ("geneA", "geneB", "01"), ("ko", "drug, high")
@@ -39,7 +40,7 @@ target_count = [0.25, 0.5, 0.25]
 def read(text: str, folder: Path, **files: str) -> Knowledge:
     for name, content in files.items():
         (folder / f"{name}.csv").write_text(content, encoding="utf-8")
-    return knowledge_from_mapping(tomllib.loads(text), VARIABLES, CONTEXTS, folder, "'my.toml'")
+    return from_section(tomllib.loads(text), Labels(VARIABLES, CONTEXTS), folder, "'my.toml'")
 
 
 def test_every_key(tmp_path: Path) -> None:
@@ -65,7 +66,7 @@ def test_a_mean_number_of_targets_makes_every_variable_a_target_on_its_own(mean:
     assert known.target_count_log is not None
     np.testing.assert_allclose(known.target_count_log[1], stats.binom.logpmf(range(D + 1), D, mean / D))
     hard = EffectStates(("none", "hard"), np.array([0, 1], np.int8), np.zeros(2), np.zeros(2), np.zeros((M, D)))
-    prior = structure_prior(ErdosRenyi(), TargetPrior(), hard, known)
+    prior = structure_prior(Model(), hard, known)
     log_p = [prior.log_prob_states(np.array([[1] * n + [0] * (D - n), [0] * D], np.int8)) for n in range(D + 1)]
     np.testing.assert_allclose(np.diff(log_p), np.log(mean / (D - mean)))
 
@@ -100,9 +101,9 @@ def test_what_is_written_under_names_comes_back(
         values |= {} if counts is None else {"target_count": [count / sum(counts) for count in counts]}
         if expected is None:
             with pytest.raises(ConfigError):
-                knowledge_from_mapping(values, VARIABLES, CONTEXTS, Path(folder))
+                from_section(values, Labels(VARIABLES, CONTEXTS), Path(folder))
             return
-        found = knowledge_from_mapping(values, VARIABLES, CONTEXTS, Path(folder))
+        found = from_section(values, Labels(VARIABLES, CONTEXTS), Path(folder))
     np.testing.assert_array_equal(found.edge_log_odds, edges)
     np.testing.assert_array_equal(found.target_log_odds, targets)
     assert found.max_parents == limit
@@ -168,7 +169,7 @@ BROKEN = [
 
 
 def refusal(text: str, folder: Path, **files: str) -> str:
-    with pytest.raises(ConfigError) as refused:
+    with pytest.raises(BacadiError) as refused:
         read(text, folder, **files)
     message = str(refused.value)
     assert "\n" not in message and message.endswith(".") and "; " in message
@@ -183,7 +184,7 @@ def test_broken_sections_are_refused_in_one_sentence(text: str, expected: tuple[
 
 
 BROKEN_FILES = [
-    ("", ("Line 1 of 'edges.csv'", "source,target,log_odds")),
+    ("", ("'edges.csv' is empty", "source,target,log_odds")),
     ("source,target\n", ("'source,target'",)),
     ("source,target,log_odds\ngeneA,geneB\n", ("Line 2", "2 values", "names 3")),
     ("source,target,log_odds\n\ngeneA,genB,1\n", ("Line 3", "'genB'", "did you mean 'geneB'")),
@@ -191,7 +192,7 @@ BROKEN_FILES = [
     ("source,target,log_odds\ngeneA,geneB,nan\n", ("'nan'",)),
     ("source,target,log_odds\ngeneA,geneB,1\ngeneA,geneB,2\n", ("Line 3", "differs from line 2")),
     ("source,target,log_odds\ngeneA,geneA,1\n", ("Line 2", "its own cause")),
-    ('source,target,log_odds\n"geneA,geneB,1\n', ("'edges.csv' is no CSV",)),
+    ('source,target,log_odds\n"geneA,geneB,1\n', ("'edges.csv'", "quot")),
 ]
 
 

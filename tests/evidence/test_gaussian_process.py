@@ -12,22 +12,31 @@ from threadpoolctl import threadpool_limits
 from bacadi.data.contexts import ContextData
 from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError
-from bacadi.evidence.collapsed import EffectKind, EffectStates
+from bacadi.evidence.collapsed import EffectKind, States
 from bacadi.evidence.gp import draw as functions_gp
 from bacadi.evidence.gp.evidence import KernelEvidence
-from bacadi.evidence.gp.factor import Approximation, Group
+from bacadi.evidence.gp.factor import Approximation, Group, NoisePrior
 from bacadi.model.functions import Functions
-from bacadi.model.kernels import RBF, AbstractKernel, AdditiveRBF, FixedVariance, InverseGamma, NetworkKernel
+from bacadi.model.kernels import RBF, AbstractKernel, AdditiveKernel, Constant, LinearKernel, NetworkKernel, Sum
 
 KERNELS: list[AbstractKernel] = [
     NetworkKernel(),
-    NetworkKernel(n_hidden=3, weight_std=1.5, constant=2.0),
-    RBF(lengthscale=1.5, variance=2.0, constant=0.5),
-    AdditiveRBF(lengthscale=0.8, linear=0.3, constant=1.0),
+    Constant(2.0) + NetworkKernel(n_hidden=3, weight_std=1.5),
+    Constant(0.5) + RBF(lengthscale=1.5, variance=2.0),
+    AdditiveKernel(lengthscale=0.8) + LinearKernel(0.3) + Constant(1.0),
 ]
-NOISES = [FixedVariance(0.1), InverseGamma(1.5, 0.7, ratios=(0.2,))]
+FIXED = NoisePrior(0.1)
+NOISES = [FIXED, NoisePrior(None, 1.5, 0.7, ratios=(0.2,))]
 KINDS = [EffectKind.NONE, EffectKind.HARD, EffectKind.SHIFT, EffectKind.SCALE, EffectKind.SOFT]
-ids = [str(type(kernel).__name__) for kernel in KERNELS]
+ids = ["NetworkKernel", "NetworkKernel with constant", "RBF", "AdditiveKernel"]
+
+
+def parts_of(kernel: AbstractKernel) -> tuple[AbstractKernel, ...]:
+    return kernel.parts if isinstance(kernel, Sum) else (kernel,)
+
+
+def constant_of(kernel: AbstractKernel) -> float:
+    return sum(part.variance for part in parts_of(kernel) if isinstance(part, Constant))
 
 
 @pytest.fixture(autouse=True)
@@ -37,12 +46,12 @@ def _one_thread():
         yield
 
 
-def states_of(n_contexts: int, d: int) -> EffectStates:
+def states_of(n_contexts: int, d: int) -> States:
     """One state of every kind but two scale states, with hard evidence that is easy to tell apart."""
     kind = np.array([*KINDS, EffectKind.SCALE], np.int8)
     value = np.array([0.0, 0.0, 3.0, 4.0, 0.0, 0.25])
     hard = np.random.default_rng(5).normal(size=(n_contexts, d))
-    return EffectStates(tuple(f"{k.name}{i}" for i, k in enumerate([*KINDS, KINDS[3]])), kind, value, np.zeros(6), hard)
+    return States(tuple(f"{k.name}{i}" for i, k in enumerate([*KINDS, KINDS[3]])), kind, value, np.zeros(6), hard)
 
 
 def data_of(counts: list[int], d: int, seed: int = 0) -> ContextData:
@@ -57,19 +66,19 @@ def data_of(counts: list[int], d: int, seed: int = 0) -> ContextData:
 
 
 def dense(
-    data: ContextData, states: EffectStates, group: tuple[AbstractKernel, float], noise: object, request: tuple
+    data: ContextData, states: States, group: tuple[AbstractKernel, float], noise: NoisePrior, request: tuple
 ) -> float:
     """The evidence by its definition: full covariance matrices and densities of scipy."""
     (kernel, ratio), (node, parents, state) = group, request
 
     def density(rows: np.ndarray, covariance: np.ndarray) -> float:
         y = data.x[rows, node]
-        if isinstance(noise, FixedVariance):
+        if noise.variance is not None:
             return multivariate_normal.logpdf(y, np.zeros(len(y)), covariance)
-        shape = noise.b / noise.ratios[0] / noise.a * covariance
-        return multivariate_t.logpdf(y, np.zeros(len(y)), shape, df=2 * noise.a)
+        shape = noise.scale / noise.choices[0] / noise.shape * covariance
+        return multivariate_t.logpdf(y, np.zeros(len(y)), shape, df=2 * noise.shape)
 
-    gram = kernel.gram(data.x[:, parents])
+    gram = np.array(kernel(data.x[:, parents], data.x[:, parents]))
     covariance, keep, total = gram + ratio * np.eye(len(gram)), np.ones(len(gram), bool), 0.0
     for k, s in enumerate(state, start=1):
         rows, value = np.flatnonzero(data.context == k), states.value[s]
@@ -116,7 +125,7 @@ def test_the_network_kernel_is_the_covariance_of_networks(units: object, weight_
     weight, bias, out = (weight_std * rng.normal(size=size) for size in ((n, 5, 2), (n, 5, 1), (n, 6)))
     f = np.einsum("nh,nhm->nm", out[:, :5], units(weight @ x.T + bias)) + out[:, 5:]  # type: ignore[operator]
     products = f[:, :, None] * f[:, None, :]
-    gram = NetworkKernel(weight_std=weight_std).gram(x)
+    gram = NetworkKernel(weight_std=weight_std)(x, x)
     allowed = 5 * products.std(axis=0) / math.sqrt(n) + (0.02 * gram if units is expit else 0)
     assert (np.abs(products.mean(axis=0) - gram) < allowed).all()
 
@@ -124,25 +133,39 @@ def test_the_network_kernel_is_the_covariance_of_networks(units: object, weight_
 @pytest.mark.parametrize("kernel", KERNELS, ids=ids)
 def test_kernels_are_covariances(kernel: AbstractKernel) -> None:
     x = np.random.default_rng(0).normal(size=(30, 3))
-    gram = kernel.gram(x)
+    gram = kernel(x, x)
     assert gram.dtype == np.float64
     np.testing.assert_allclose(gram, gram.T, rtol=1e-13)
     np.testing.assert_allclose(kernel.diagonal(x), np.diag(gram), rtol=1e-12)
     assert np.linalg.eigvalsh(gram).min() > -1e-10
-    np.testing.assert_allclose(kernel.cross(x[None, :5], x[None, 5:])[0], gram[:5, 5:], rtol=1e-12)
-    assert (kernel.gram(x[:, :0]) == kernel.constant).all()  # no parents: the intercept alone
-    assert (kernel.diagonal(x[:, :0]) == kernel.constant).all()
+    np.testing.assert_allclose(kernel(x[None, :5], x[None, 5:])[0], gram[:5, 5:], rtol=1e-12)
+    assert (kernel(x[:, :0], x[:, :0]) == constant_of(kernel)).all()  # no parents: the intercept alone
+    assert (kernel.diagonal(x[:, :0]) == constant_of(kernel)).all()
+    assert kernel == eval(repr(kernel)) and len({kernel, eval(repr(kernel))}) == 1  # a choice is its numbers
+
+
+def test_a_sum_of_kernels_is_the_sum_of_covariances() -> None:
+    x = np.random.default_rng(0).normal(size=(20, 2))
+    parts = [Constant(0.5), LinearKernel(0.3), RBF(2.0)]
+    expected = sum(part(x, x) for part in parts)
+    for total in (parts[0] + parts[1] + parts[2], parts[2] + (parts[1] + parts[0]), Sum(tuple(reversed(parts)))):
+        np.testing.assert_allclose(total(x, x), expected, rtol=1e-14)
+        assert total == Sum(tuple(parts))
+    assert (parts[0](x, x) == 0.5).all()  # addition leaves the parts as they are
+    for wrong in (lambda: RBF() + RBF(), lambda: Sum(()), lambda: Constant() + Constant()):
+        with pytest.raises(ConfigError):
+            wrong()
 
 
 @pytest.mark.parametrize("noise", NOISES, ids=["fixed", "inferred"])
 @pytest.mark.parametrize("kernel", KERNELS, ids=ids)
-def test_fast_evidence_is_the_dense_one(kernel: AbstractKernel, noise: FixedVariance | InverseGamma) -> None:
+def test_fast_evidence_is_the_dense_one(kernel: AbstractKernel, noise: NoisePrior) -> None:
     """All kinds of states, none to all contexts changed, a context without rows, rows over several tiles."""
     data = data_of([31, 12, 0, 9, 40, 25], d=5)
     states = states_of(5, 5)
     evidence = KernelEvidence.from_data(data, states, kernel, noise)
     for request in random_requests(np.random.default_rng(1), 5, 5, 6, 60):
-        expected = dense(data, states, (kernel, noise.ratios[0]), noise, request)
+        expected = dense(data, states, (kernel, noise.choices[0]), noise, request)
         assert evidence.log_evidence(*request) == pytest.approx(expected, abs=1e-7, rel=1e-9)
 
 
@@ -150,17 +173,17 @@ def test_fast_evidence_is_the_dense_one(kernel: AbstractKernel, noise: FixedVari
 def test_any_number_of_rows(counts: list[int]) -> None:
     data, m = data_of(counts, d=3), len(counts) - 1
     states = states_of(m, 3)
-    evidence = KernelEvidence.from_data(data, states, NetworkKernel(), FixedVariance(0.1))
+    evidence = KernelEvidence.from_data(data, states, NetworkKernel(), FIXED)
     for request in random_requests(np.random.default_rng(2), 3, m, 6, 12):
         left = sum(counts) - sum(counts[k + 1] for k, s in enumerate(request[2]) if s in (1, 4))
         if left:  # scipy has no density of no rows
-            expected = dense(data, states, (NetworkKernel(), 0.1), FixedVariance(0.1), request)
+            expected = dense(data, states, (NetworkKernel(), 0.1), FIXED, request)
             assert evidence.log_evidence(*request) == pytest.approx(expected, abs=1e-8)
 
 
 @pytest.mark.parametrize("rows", [0, 1000], ids=["features", "dense"])
 @pytest.mark.parametrize("noise", NOISES, ids=["fixed", "inferred"])
-def test_no_rows_left_or_few(noise: FixedVariance | InverseGamma, rows: int) -> None:
+def test_no_rows_left_or_few(noise: NoisePrior, rows: int) -> None:
     """Hard effects in all contexts but some: with no rows left their own evidence is all there is."""
     data, states = data_of([0, 30, 20, 10, 5], d=3), states_of(4, 3)
     evidence = KernelEvidence.from_data(data, states, NetworkKernel(), noise, Approximation(rows, 65, 1e-13))
@@ -169,13 +192,13 @@ def test_no_rows_left_or_few(noise: FixedVariance | InverseGamma, rows: int) -> 
         request = (2, parents, np.array(hard, np.int8))
         expected = states.hard_log_evidence[:, 2].sum()
         if not all(hard):
-            expected = dense(data, states, (NetworkKernel(), noise.ratios[0]), noise, request)
+            expected = dense(data, states, (NetworkKernel(), noise.choices[0]), noise, request)
         assert evidence.log_evidence(*request) == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.parametrize("noise", NOISES, ids=["fixed", "inferred"])
-def test_features_of_full_rank_are_the_dense_evidence(noise: FixedVariance | InverseGamma) -> None:
-    data, kernel = data_of([31, 12, 0, 9, 15], d=4), NetworkKernel(constant=1.0)
+def test_features_of_full_rank_are_the_dense_evidence(noise: NoisePrior) -> None:
+    data, kernel = data_of([31, 12, 0, 9, 15], d=4), Constant(1.0) + NetworkKernel()
     states = states_of(4, 4)
     requests = random_requests(np.random.default_rng(3), 4, 4, 6, 40)
     approximation = Approximation(dense_rows=0, rank=70, tolerance=1e-13)
@@ -192,7 +215,7 @@ def test_features_of_rank_200_at_600_rows() -> None:
     states = states_of(3, 6)
     requests = [r for r in random_requests(np.random.default_rng(4), 6, 3, 6, 40) if r[1].sum() <= 3]
     values = [
-        KernelEvidence.from_data(data, states, NetworkKernel(), FixedVariance(0.1), Approximation(rows)).log_evidences(
+        KernelEvidence.from_data(data, states, NetworkKernel(), FIXED, Approximation(rows)).log_evidences(
             *arrays(requests)
         )
         for rows in (0, 600)
@@ -201,13 +224,13 @@ def test_features_of_rank_200_at_600_rows() -> None:
 
 
 def test_inferred_noise_is_an_integral_over_its_scale() -> None:
-    data, kernel, noise = data_of([8, 5], d=2), RBF(constant=1.0), InverseGamma(2.0, 0.6, ratios=(0.3,))
+    data, kernel, noise = data_of([8, 5], d=2), Constant(1.0) + RBF(), NoisePrior(None, 2.0, 0.6, ratios=(0.3,))
     evidence = KernelEvidence.from_data(data, states_of(1, 2), kernel, noise)
-    covariance = kernel.gram(data.x[:, :1]) + 0.3 * np.eye(13)
+    covariance = kernel(data.x[:, :1], data.x[:, :1]) + 0.3 * np.eye(13)
 
     def integrand(log_s2: float) -> float:
         s2 = math.exp(log_s2)
-        log_prior = invgamma.logpdf(0.3 * s2, noise.a, scale=noise.b) + log_s2 + math.log(0.3)
+        log_prior = invgamma.logpdf(0.3 * s2, noise.shape, scale=noise.scale) + log_s2 + math.log(0.3)
         return math.exp(multivariate_normal.logpdf(data.x[:, 1], np.zeros(13), s2 * covariance) + log_prior + 20)
 
     total = math.log(integrate.quad(integrand, -8, 8, epsabs=0, epsrel=1e-10, limit=200)[0]) - 20
@@ -222,9 +245,7 @@ def test_a_value_depends_on_its_request_alone(rows: int) -> None:
     requests = random_requests(np.random.default_rng(6), 5, 3, 6, 50)
     order = np.random.default_rng(7).permutation(50)
     approximation = Approximation(dense_rows=rows, rank=30)
-    one, other = (
-        KernelEvidence.from_data(data, states, NetworkKernel(), FixedVariance(), approximation) for _ in range(2)
-    )
+    one, other = (KernelEvidence.from_data(data, states, NetworkKernel(), FIXED, approximation) for _ in range(2))
     single = np.array([one.log_evidence(*request) for request in requests])
     batch = other.log_evidences(*(part[order] for part in arrays(requests)))
     assert batch.dtype == np.float64
@@ -240,16 +261,18 @@ def test_hyperparameters_are_chosen_for_all_nodes_or_each() -> None:
     little = [np.sin(2 * cause[i]) + 0.05 * rng.normal(size=120) for i in (0, 1)]
     x = np.stack([*cause, *little, np.sin(2 * cause[0]) + rng.normal(size=120)], axis=1)
     data = ContextData(x, np.zeros(120, int), tuple("abcdefg"), (), "obs").standardized()
-    kernels = [RBF(0.7, constant=1.0), RBF(3.0, constant=1.0)]
+    kernels = [Constant(1.0) + RBF(0.7), Constant(1.0) + RBF(3.0)]
     graph = np.zeros((7, 7), np.int8)
     graph[[0, 1, 0], [4, 5, 6]] = 1
     open_ = [
-        KernelEvidence.from_data(data, states_of(0, 7), kernels, InverseGamma(), per_node=per_node)
+        KernelEvidence.from_data(data, states_of(0, 7), kernels, NoisePrior(), per_node=per_node)
         for per_node in (False, True)
     ]
-    one, each = (evidence.settled_for(graph, np.zeros((0, 7), np.int8)).groups for evidence in open_)
-    assert not any(evidence.settled for evidence in open_) and set(open_[0].groups) == {Group(kernels[1], 0.01)}
-    assert open_[0].settled_for(0 * graph, np.zeros((0, 7), np.int8)).groups == open_[0].groups
+    one, each = (evidence.fit_hyperparameters(graph, np.zeros((0, 7), np.int8)).groups for evidence in open_)
+    assert not any(evidence.has_hyperparameters for evidence in open_) and set(open_[0].groups) == {
+        Group(kernels[1], 0.01)
+    }
+    assert open_[0].fit_hyperparameters(0 * graph, np.zeros((0, 7), np.int8)).groups == open_[0].groups
     for group in (*one, each[4], each[5]):
         assert group.ratio <= 0.03 and group.kernel == kernels[0]
     assert each[6].ratio >= 0.3
@@ -262,7 +285,7 @@ def values_of(drawn: dict[str, Labelled]) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("noise", NOISES, ids=["fixed", "inferred"])
 @pytest.mark.parametrize("kernel", KERNELS, ids=ids)
-def test_drawn_functions_follow_the_posterior(kernel: AbstractKernel, noise: FixedVariance | InverseGamma) -> None:
+def test_drawn_functions_follow_the_posterior(kernel: AbstractKernel, noise: NoisePrior) -> None:
     """A shift, a scale and a hard effect on node 2 of 0, 1 -> 2 with the default 100 units, 1000 draws.
 
     Root mean squares over the rows: the mean of f agrees with that of the Gaussian process within .1 (a third of the
@@ -277,13 +300,13 @@ def test_drawn_functions_follow_the_posterior(kernel: AbstractKernel, noise: Fix
     columns[:, :, 2] = state
     draws = values_of(evidence.draw_parameters(np.random.default_rng(0), graphs, columns))
     functions = Functions.of(draws, draws)
-    x, ratio = data.x, noise.ratios[0]
-    keep, gram = data.context != 1, kernel.gram(x[:, :2])
+    x, ratio = data.x, noise.choices[0]
+    keep, gram = data.context != 1, kernel(x[:, :2], x[:, :2])
     block = (data.context[:, None] == data.context) & (data.context == 2)
     covariance = gram + ratio * (np.diag(np.where(data.context == 3, 4.0, 1.0)) + 9.0 * block)
     gain = np.linalg.solve(covariance[np.ix_(keep, keep)], gram[keep]).T
     quad = x[keep, 2] @ np.linalg.solve(covariance[np.ix_(keep, keep)], x[keep, 2])
-    s2 = 1.0 if isinstance(noise, FixedVariance) else (noise.b / ratio + quad / 2) / (noise.a + keep.sum() / 2 - 1)
+    s2 = (noise.scale / ratio + quad / 2) / (noise.shape + keep.sum() / 2 - 1) if noise.variance is None else 1.0
     std = np.sqrt(s2 * np.diag(gram - gain @ gram[keep]))
 
     f = functions.values(graphs, x, 2)
@@ -292,7 +315,7 @@ def test_drawn_functions_follow_the_posterior(kernel: AbstractKernel, noise: Fix
     found = draws["noise_std"][:, 2] ** 2 / ratio
     assert found.mean() == pytest.approx(s2, rel=0.05 if s2 == 1.0 else 5 * math.sqrt(2 / 98 / 1000) + 0.05)
     assert (functions.values(graphs, x, 0).std(axis=1) < 1e-6).all()  # a root has no function but its intercept
-    if kernel.constant == 0:
+    if constant_of(kernel) == 0:
         assert (draws["output_weight"][:, 0] == 0).all() and (draws["output_bias"][:, 0] == 0).all()
     # The shift a of context 2 has prior N(0, 9 ρ s²): its posterior mean is 9 ρ 1'A⁻¹y over the rows of the context.
     weight = np.linalg.solve(covariance[np.ix_(keep, keep)], x[keep, 2])[data.context[keep] == 2]
@@ -307,10 +330,10 @@ def test_draws_depend_on_the_generator_alone() -> None:
     rng = np.random.default_rng(1)
     graphs = np.triu(rng.integers(2, size=(5, 3, 3)), 1).astype(np.int8)
     columns = rng.integers(6, size=(5, 1, 3)).astype(np.int8)
-    kernels = [RBF(1.0, constant=1.0), RBF(2.0, constant=1.0)]
+    kernels = [Constant(1.0) + RBF(1.0), Constant(1.0) + RBF(2.0)]
     one, other = (
         values_of(
-            KernelEvidence.from_data(data, states, kernels, InverseGamma(ratios=(0.1, 1.0))).draw_parameters(
+            KernelEvidence.from_data(data, states, kernels, NoisePrior(ratios=(0.1, 1.0))).draw_parameters(
                 np.random.default_rng(2), graphs, columns
             )
         )
@@ -320,11 +343,11 @@ def test_draws_depend_on_the_generator_alone() -> None:
     assert {one[name].dtype for name in ("output_weight", "output_bias", "noise_std")} == {np.dtype("float32")}
 
 
-@pytest.mark.parametrize("kernel", [NetworkKernel(), AdditiveRBF()], ids=["network", "additive"])
+@pytest.mark.parametrize("kernel", [NetworkKernel(), AdditiveKernel()], ids=["network", "additive"])
 def test_large_posteriors_get_fewer_units_or_none(kernel: AbstractKernel, monkeypatch: pytest.MonkeyPatch) -> None:
     """With room for 20 numbers a function: 20 units of a network; an additive kernel has 16 for each of 3 inputs."""
     monkeypatch.setattr(functions_gp, "MAX_BYTES", 4 * 20 * 5 * 3)
-    evidence = KernelEvidence.from_data(data_of([30, 10], d=3), states_of(1, 3), kernel, FixedVariance())
+    evidence = KernelEvidence.from_data(data_of([30, 10], d=3), states_of(1, 3), kernel, FIXED)
     graphs, columns = np.zeros((5, 3, 3), np.int8), np.zeros((5, 1, 3), np.int8)
     drawn = evidence.draw_parameters(np.random.default_rng(0), graphs, columns)
     if isinstance(kernel, NetworkKernel):
@@ -337,11 +360,12 @@ def test_large_posteriors_get_fewer_units_or_none(kernel: AbstractKernel, monkey
 def test_senseless_choices_are_refused() -> None:
     for choice in (
         lambda: RBF(0.0),
-        lambda: NetworkKernel(constant=-1),
-        lambda: FixedVariance(0),
-        lambda: InverseGamma(1, 0),
+        lambda: Constant(-1) + NetworkKernel(),
+        lambda: NoisePrior(0),
+        lambda: NoisePrior(None, 1, 0),
+        lambda: NoisePrior(ratios=()),
     ):
         with pytest.raises(ConfigError):
             choice()
     with pytest.raises(ConfigError, match="one kind"):
-        KernelEvidence.from_data(data_of([3], 2), states_of(0, 2), [RBF(), NetworkKernel()], FixedVariance())
+        KernelEvidence.from_data(data_of([3], 2), states_of(0, 2), [RBF(), NetworkKernel()], FIXED)

@@ -1,0 +1,85 @@
+"""The reference of all settings as Markdown, made from the classes.
+
+`python -m bacadi.config.reference docs/settings.md` writes it.
+What stands above the marker in that file is written by hand; all below it is replaced.
+"""
+
+import sys
+from dataclasses import MISSING, fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+from bacadi.config.choices import hints_of, rules_of
+from bacadi.config.codec import encode, group_of, load
+from bacadi.config.names import MODEL, NAMES
+
+MARKER = "<!-- made by python -m bacadi.config.reference; do not edit below -->"
+_TITLES = {
+    "bacadi.model.mechanism:Mechanism": "`[model.mechanism]`",
+    "bacadi.model.noise:AbstractNoise": "`noise` of mechanisms and of hard effects",
+    "bacadi.model.kernels:AbstractKernel": "`kernels` of Gaussian processes",
+    "bacadi.model.effects:Effect": "`[model.effect]`",
+    "bacadi.model.priors:AbstractGraphPrior": "`[model.graph_prior]`",
+    "bacadi.inference.method:AbstractMethod": "`[method]`",
+    "bacadi.baselines.base:AbstractBaseline": "`[method.baseline]`, or its name as the type of `[method]`",
+    "bacadi.baselines.bootstrap:AbstractWeights": "`weights` of `bootstrap`",
+    "bacadi.inference.svgd.estimators:AbstractEstimator": "`[method.estimator]` of `svgd`",
+    "bacadi.inference.svgd.readers:AbstractReader": "`[method.reader]` of `svgd`",
+    "bacadi.relaxed.latent:AbstractExpectedAcyclicity": "`[method.expected_acyclicity]` of `svgd`",
+    "schedule": "`alpha` and `beta` of `svgd`",
+    "optimizer": "`[method.optimizer]` of `svgd`",
+    "weighting": "`weighting` of `svgd`",
+}
+
+
+def reference() -> str:
+    """Tables of every choice of a model and a method: keys, defaults and what they may be."""
+    parts = ["### `[model]`\n", _table(load(MODEL))]
+    for group, title in _TITLES.items():
+        parts.append(f"### {title}\n")
+        for name, path in NAMES[group].items():
+            thing = load(path)
+            sentence = (thing.__doc__ or "").split("\n\n")[0].replace("\n    ", " ").strip()
+            parts.append(f'**`type = "{name}"`** {sentence}\n')
+            if is_dataclass(thing) and fields(thing):
+                parts.append(_table(thing))
+    return "\n".join(parts)
+
+
+def _table(cls: Any) -> str:
+    rows = ["| key | default | what it may be |", "|---|---|---|"]
+    for entry in fields(cls):
+        rule, default = rules_of(cls).get(entry.name), _default(entry)
+        rows.append(f"| `{entry.name}` | {default} | {_kind(cls, entry) if rule is None else rule.words} |")
+    nested = [hints_of(cls)[entry.name] for entry in fields(cls)]
+    inner: list[Any] = [hint for hint in nested if is_dataclass(hint) and group_of(hint) is None]
+    return "\n".join(rows) + "\n" + "".join(f"\nKeys of `{hint.__name__}`:\n\n{_table(hint)}" for hint in inner)
+
+
+def _default(entry: Any) -> str:
+    if entry.default is MISSING:
+        return "" if entry.default_factory is MISSING else f"`{encode(entry.default_factory())}`"
+    value = encode(entry.default, entry.metadata.get("none", "auto"), entry.metadata.get("names"))
+    if isinstance(value, dict):
+        return f'`"{value["type"]}"`' if "type" in value else "its defaults"
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return "; ".join(f'`"{item["type"]}"`' for item in value)
+    return f"`{str(value).lower()}`" if isinstance(value, bool) else f"`{value!r}`".replace("'", '"')
+
+
+def _kind(cls: Any, entry: Any) -> str:
+    group = entry.metadata.get("names") or group_of(hints_of(cls)[entry.name])
+    if group is None:
+        return "a table, below" if is_dataclass(hints_of(cls)[entry.name]) else "a list of tables with a `type`"
+    return "one of " + ", ".join(f"`{name}`" for name in NAMES[group])
+
+
+def main(path: str) -> None:
+    """Replace all below the marker in the file."""
+    file = Path(path)
+    above = file.read_text(encoding="utf-8").partition(MARKER)[0]
+    file.write_text(f"{above}{MARKER}\n\n{reference()}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

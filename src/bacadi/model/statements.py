@@ -1,0 +1,361 @@
+"""What users say by name, as `Knowledge`: the section `[knowledge]` of a TOML file, CSV files, labels, records.
+
+```toml
+[knowledge]
+forbidden = [["a", "b"]]                # no edge a → b
+required = [["b", "c"]]                 # always the edge b → c
+tiers = [["a", "b"], ["c"]]             # no edge from a later tier into an earlier one; who is in no tier is free
+max_parents = 4
+edge_log_odds = "edges.csv"             # columns source,target,log_odds, added to the prior's
+known = { ko = ["a"] }                  # certainly targets; the other variables stay open
+excluded = { ko = ["b"] }               # certainly not targets
+candidates = { drug = ["b", "c"] }      # nothing else is a target
+target_log_odds = "targets.csv"         # columns context,variable,log_odds
+target_count = [0.2, 0.7, 0.1]          # probabilities of 0, 1, 2 targets in a context, or { mean = 1.0 }
+```
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+from jaxtyping import Float
+
+from bacadi.config.choices import REFUSED, Rule, shown
+from bacadi.data.contexts import ContextData
+from bacadi.data.text import closest, counted, listed, quoted, read_rows
+from bacadi.errors import ConfigError, DataError
+from bacadi.model.knowledge import Knowledge, Labels
+
+UNKNOWN, KNOWN = "unknown", "known"
+_JOINT = "+"
+_EDGES, _TARGETS = ("source", "target", "log_odds"), ("context", "variable", "log_odds")
+_LISTED = ("context", "variable", "target")
+_MEAN = "mean"
+
+
+def labels_of(data: ContextData) -> Labels:
+    """The names that knowledge of these data goes by."""
+    return Labels(data.variables, data.contexts)
+
+
+def stated(data: ContextData, targets: str, section: Mapping[str, Any], config: Path | None) -> Knowledge:
+    """All that a command line says of these data: `--targets` and the section `[knowledge]` of `--config`."""
+    where, folder = ("the configuration", Path()) if config is None else (quoted(config.name), config.parent)
+    return from_section(section, labels_of(data), folder, where).known_targets(named_targets(targets, data))
+
+
+@dataclass(frozen=True)
+class _Statement:
+    """Where a statement is made, for messages, and what turns names into indices there."""
+
+    words: str
+    labels: Labels
+    folder: Path
+    error: type[Exception] = ConfigError
+
+    def variable(self, name: Any) -> int:
+        return self._index(name, self.labels.variables, "variable")
+
+    def context(self, name: Any) -> int:
+        return self._index(name, self.labels.contexts, "context")
+
+    def edge(self, source: Any, target: Any) -> tuple[int, int]:
+        if source == target:
+            self.refuse(f"names {shown(source)} as its own cause; an edge joins two variables, so correct it")
+        return self.variable(source), self.variable(target)
+
+    def by_rule(self, rule: Rule, value: Any) -> Any:
+        if (read := rule.read(value)) is REFUSED:
+            self.refuse(f"is {shown(value)}; give {rule.words}")
+        return read
+
+    def refuse(self, what: str) -> NoReturn:
+        raise self.error(f"{self.words} {what}.")
+
+    def _index(self, name: Any, names: tuple[str, ...], noun: str) -> int:
+        if not isinstance(name, str):
+            self.refuse(f"holds {shown(name)} where the name of a {noun} belongs; write the name in quotes")
+        if name not in names:
+            every = f"the {noun}s are {listed(names)}" if names else f"the data have no {noun}"
+            self.refuse(f"names the {noun} {quoted(name)}, which is not in the data{closest(name, names)}; {every}")
+        return names.index(name)
+
+
+def from_section(
+    section: Mapping[str, Any], labels: Labels, folder: Path = Path(), where: str = "the configuration"
+) -> Knowledge:
+    """The knowledge that the keys of the section mean; paths of files are relative to `folder`.
+
+    >>> known = from_section({"forbidden": [["a", "b"]], "max_parents": 1}, Labels(("a", "b"), ("ko",)))
+    >>> known.edge_log_odds.tolist(), known.max_parents
+    ([[0.0, -inf], [0.0, 0.0]], 1)
+    """
+    knowledge = Knowledge.none(len(labels.variables), len(labels.contexts), labels)
+    for key, value in section.items():
+        if key not in _READERS:
+            near = closest(key, list(_READERS))
+            raise ConfigError(
+                f"The key {quoted(key)} of section [knowledge] in {where} is not known{near}; "
+                f"the keys are {listed(_READERS, 99)}."
+            )
+        place = _Statement(f"The key '{key}' of section [knowledge] in {where}", labels, folder)
+        knowledge = _READERS[key](knowledge, value, place)
+    return knowledge
+
+
+def _edges(log_odds: float) -> "_Reader":
+    def read(knowledge: Knowledge, value: Any, place: _Statement) -> Knowledge:
+        cells = np.zeros_like(knowledge.edge_log_odds)
+        if not isinstance(value, list) or any(not isinstance(pair, list) or len(pair) != 2 for pair in value):
+            place.refuse(f'is {shown(value)}; give a list of pairs from cause to effect, such as [["a", "b"]]')
+        for source, target in value:
+            cells[place.edge(source, target)] = log_odds
+        return knowledge.with_edges(cells)
+
+    return read
+
+
+def _targets(log_odds: float) -> "_Reader":
+    def read(knowledge: Knowledge, value: Any, place: _Statement) -> Knowledge:
+        cells = np.zeros_like(knowledge.target_log_odds)
+        for k, variables in _by_context(value, place).items():
+            cells[k, variables] = log_odds
+        return knowledge.with_targets(cells)
+
+    return read
+
+
+def _tiers(knowledge: Knowledge, value: Any, place: _Statement) -> Knowledge:
+    if not isinstance(value, list) or not all(isinstance(tier, list) for tier in value):
+        place.refuse(f'is {shown(value)}; give a list of lists, first the earliest, such as [["a", "b"], ["c"]]')
+    tier_of = np.full(knowledge.n_variables, -1)
+    for number, tier in enumerate(value):
+        for name in tier:
+            at = place.variable(name)
+            if tier_of[at] >= 0:
+                place.refuse(f"names {quoted(name)} twice; a variable belongs to one tier")
+            tier_of[at] = number
+    return knowledge.tiers(tier_of)
+
+
+def _max_parents(knowledge: Knowledge, value: Any, place: _Statement) -> Knowledge:
+    return knowledge.limit_parents(place.by_rule(Rule(int, least=0), value))
+
+
+def _candidates(knowledge: Knowledge, value: Any, place: _Statement) -> Knowledge:
+    for k, variables in _by_context(value, place).items():
+        knowledge = knowledge.candidates(k, variables)
+    return knowledge
+
+
+def _by_context(value: Any, place: _Statement) -> dict[int, list[int]]:
+    if not isinstance(value, dict) or not all(isinstance(names, list) for names in value.values()):
+        place.refuse(f'is {shown(value)}; give a list of variables for each context, such as {{ ko = ["a", "b"] }}')
+    return {place.context(context): [place.variable(name) for name in names] for context, names in value.items()}
+
+
+def _target_count(knowledge: Knowledge, value: Any, place: _Statement) -> Knowledge:
+    d = knowledge.n_variables
+    if isinstance(value, dict) and list(value) == [_MEAN]:
+        mean = place.by_rule(Rule(float, above=0), value[_MEAN])
+        if mean >= d:
+            place.refuse(f"has the mean {mean:g} and the data have {counted(d, 'variable')}; give a smaller mean")
+        return knowledge.count_targets(None, _log_binomial(d, mean / d))
+    if not isinstance(value, list) or Rule(float, many=True, least=0).read(value) is REFUSED:
+        place.refuse(f"is {shown(value)}; give probabilities of 0, 1, 2, … targets or {{ mean = 1.0 }}")
+    total = math.fsum(value)
+    if not math.isclose(total, 1, abs_tol=1e-6):
+        place.refuse(f"adds up to {total:g}; give probabilities of 0, 1, 2, … targets that add up to 1")
+    with np.errstate(divide="ignore"):
+        return knowledge.count_targets(None, np.log(np.array(value, float)))
+
+
+def _log_binomial(d: int, prob: float) -> Float[np.ndarray, " counts"]:
+    """log C(d, n) + n log p + (d - n) log(1 - p): the number of targets where variables are targets independently."""
+    log_ways = [math.lgamma(d + 1) - math.lgamma(n + 1) - math.lgamma(d - n + 1) for n in range(d + 1)]
+    n = np.arange(d + 1)
+    return np.array(log_ways) + n * math.log(prob) + (d - n) * math.log1p(-prob)
+
+
+def _edge_file(knowledge: Knowledge, value: Any, place: _Statement) -> Knowledge:
+    return knowledge.with_edges(_from_csv(value, place, _EDGES, np.zeros_like(knowledge.edge_log_odds)))
+
+
+def _target_file(knowledge: Knowledge, value: Any, place: _Statement) -> Knowledge:
+    return knowledge.with_targets(_from_csv(value, place, _TARGETS, np.zeros_like(knowledge.target_log_odds)))
+
+
+def _from_csv(value: Any, place: _Statement, columns: tuple[str, ...], cells: np.ndarray) -> np.ndarray:
+    """Fill `cells` from a table of two names and a number per row; inf and -inf are numbers here."""
+    if not isinstance(value, str):
+        place.refuse(f"is {shown(value)}; give the name of a CSV file with the columns {','.join(columns)}")
+    path = place.folder / value
+    rows = _table(path, "file of log odds", (columns,), place.error)
+    lines: dict[tuple[int, int], int] = {}
+    for line, row in rows[1:]:
+        at = _Statement(f"Line {line} of {quoted(path.name)}", place.labels, place.folder)
+        cell = at.edge(*row[:2]) if columns is _EDGES else (at.context(row[0]), at.variable(row[1]))
+        log_odds = _number(row[2], at)
+        if cell in lines and cells[cell] != log_odds:
+            at.refuse(f"differs from line {lines[cell]}, which speaks of the same pair; keep one of the two")
+        lines[cell], cells[cell] = line, log_odds
+    return cells
+
+
+def _table(
+    path: Path, noun: str, headers: tuple[tuple[str, ...], ...], error: type[Exception]
+) -> list[tuple[int, list[str]]]:
+    """The rows of a CSV file, the header first, which has to be one of `headers`; all rows are as long as it."""
+    rows = read_rows(path, noun)
+    wanted = " or ".join(",".join(header) for header in headers)
+    if not rows:
+        raise error(f"The {noun} {quoted(path.name)} is empty; its first line must be {wanted}.")
+    line, header = rows[0]
+    if tuple(header) not in headers:
+        raise error(f"Line {line} of {quoted(path.name)} is {quoted(','.join(header))}; it must be {wanted}.")
+    for line, row in rows[1:]:
+        if len(row) != len(header):
+            raise error(
+                f"Line {line} of {quoted(path.name)} has {counted(len(row), 'value')} and the header names "
+                f"{len(header)}; correct the line."
+            )
+    return rows
+
+
+def _number(text: str, place: _Statement) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if math.isnan(number):
+        place.refuse(f"has the log odds {quoted(text)}; give a number, -inf to forbid or inf to require")
+    return number
+
+
+_Reader = Callable[[Knowledge, Any, _Statement], Knowledge]
+_READERS: dict[str, _Reader] = {
+    "forbidden": _edges(-math.inf),
+    "required": _edges(math.inf),
+    "tiers": _tiers,
+    "max_parents": _max_parents,
+    "edge_log_odds": _edge_file,
+    "known": _targets(math.inf),
+    "excluded": _targets(-math.inf),
+    "candidates": _candidates,
+    "target_log_odds": _target_file,
+    "target_count": _target_count,
+}
+
+
+def named_targets(choice: str, data: ContextData) -> Float[np.ndarray, "M d"] | None:
+    """What `--targets` says: `unknown` (None), `known` (labels name their targets) or the path of a CSV file."""
+    if choice == UNKNOWN:
+        return None
+    if choice == KNOWN:
+        return from_labels(data)
+    path = Path(choice)
+    if not path.exists():
+        raise ConfigError(
+            f"--targets is {quoted(choice)}, which is no file{closest(choice, (UNKNOWN, KNOWN))}; "
+            "give unknown, known or the path of a CSV file."
+        )
+    return from_csv(path, data)
+
+
+def from_labels(data: ContextData) -> Float[np.ndarray, "M d"]:
+    """Targets from labels such as `geneA` or `geneA+geneB`; every target is then known.
+
+    >>> data = ContextData(np.zeros((2, 2)), np.array([1, 2]), ("a", "b"), ("a", "a+b"))
+    >>> from_labels(data).tolist()
+    [[1.0, 0.0], [1.0, 1.0]]
+    """
+    known = np.zeros((data.n_contexts, data.n_variables))
+    for k, label in enumerate(data.contexts):
+        whole = label in data.variables  # a variable may have a plus in its name
+        for name in [label] if whole else [part.strip() for part in label.split(_JOINT)]:
+            if name not in data.variables:
+                raise ConfigError(
+                    f"The context {quoted(label)} names {quoted(name)}, which is no variable"
+                    f"{closest(name, data.variables)}; with --targets known a label is its targets joined by '+', "
+                    "otherwise list the targets in a file for --targets FILE.csv."
+                )
+            known[k, data.variables.index(name)] = 1
+    return known
+
+
+def from_csv(path: Path, data: ContextData) -> Float[np.ndarray, "M d"]:
+    """Targets from a table `context,variable` (listed contexts are known whole) or `context,variable,target`.
+
+    With the third column, 1 or 0, only the listed cells are known. Without it an empty variable says that the context
+    has no target.
+    """
+    rows = _table(path, "targets file", (_LISTED[:2], _LISTED), DataError)
+    known = np.full((data.n_contexts, data.n_variables), np.nan)
+    for line, row in rows[1:]:
+        place = _Statement(f"Line {line} of {quoted(path.name)}", labels_of(data), path.parent, DataError)
+        if row[0] == data.observational:
+            place.refuse(f"lists {quoted(row[0])}, the observational context, which has no targets; remove it")
+        k = place.context(row[0])
+        if len(row) == 3:
+            _set_cell(known, (k, place.variable(row[1])), row[2], place)
+        else:
+            known[k] = np.where(np.isnan(known[k]), 0.0, known[k])
+            if row[1]:
+                known[k, place.variable(row[1])] = 1.0
+    return known
+
+
+def _set_cell(known: np.ndarray, cell: tuple[int, int], value: str, place: _Statement) -> None:
+    if value not in ("0", "1"):
+        place.refuse(f"has the target {quoted(value)}; give 1 for a target and 0 for none")
+    if not np.isnan(known[cell]) and known[cell] != float(value):
+        place.refuse(f"says {value} where an earlier line says {int(known[cell])}; keep one of them")
+    known[cell] = float(value)
+
+
+def to_record(knowledge: Knowledge) -> dict[str, Any]:
+    """All that is known, fit for JSON: rows of two names and log odds, and log probabilities of numbers of targets.
+
+    >>> to_record(Knowledge.none(2, 1, Labels(("a", "b"), ("ko",))).forbid(0, 1))
+    {'edges': [['a', 'b', '-inf']], 'targets': [], 'max_parents': None, 'target_counts': None}
+    """
+    variables, contexts = knowledge.labels.variables, knowledge.labels.contexts
+    counts = knowledge.target_count_log
+    return {
+        "edges": _named_cells(knowledge.edge_log_odds, variables, variables),
+        "targets": _named_cells(knowledge.target_log_odds, contexts, variables),
+        "max_parents": knowledge.max_parents,
+        "target_counts": None if counts is None else [[_plain(value) for value in row] for row in counts.tolist()],
+    }
+
+
+def from_record(record: Mapping[str, Any], labels: Labels) -> Knowledge:
+    """The inverse of `to_record`."""
+    d, m, counts = len(labels.variables), len(labels.contexts), record["target_counts"]
+    return Knowledge(
+        _cells(record["edges"], labels.variables, labels.variables),
+        record["max_parents"],
+        _cells(record["targets"], labels.contexts, labels.variables),
+        None if counts is None else np.array([[float(value) for value in row] for row in counts]).reshape(m, d + 1),
+        labels,
+    )
+
+
+def _named_cells(cells: np.ndarray, first: tuple[str, ...], second: tuple[str, ...]) -> list[list[Any]]:
+    return [[first[i], second[j], _plain(float(cells[i, j]))] for i, j in np.argwhere(cells != 0).tolist()]
+
+
+def _cells(rows: list[list[Any]], first: tuple[str, ...], second: tuple[str, ...]) -> np.ndarray:
+    cells = np.zeros((len(first), len(second)))
+    for one, other, log_odds in rows:
+        cells[first.index(one), second.index(other)] = float(log_odds)
+    return cells
+
+
+def _plain(value: float) -> float | str:
+    """JSON has no infinity."""
+    return str(value) if math.isinf(value) else value
