@@ -108,9 +108,9 @@ class RelaxedHard(RelaxedEffect):
         return parts
 
     def rescaled(self, theta_int: HardTheta, graph: np.ndarray, scaling: Scaling) -> HardTheta:
-        noise = theta_int.log_noise_std
         mean = theta_int.mean * scaling.scale + scaling.shift
-        return HardTheta(mean, None if noise is None else noise + np.log(scaling.scale))
+        noise = self.effect.noise.rescaled(theta_int.log_noise_std, scaling.scale)
+        return HardTheta(mean, None if noise is None else np.broadcast_to(noise, mean.shape))
 
     def _mean_given_data(
         self, log_noise_std: Float[Array, "M d"] | None
