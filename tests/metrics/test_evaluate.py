@@ -14,7 +14,7 @@ from bacadi.data.labelled import Labelled
 from bacadi.errors import DataError
 from bacadi.graph import cpdag, i_cpdag
 from bacadi.metrics.evaluate import CLASS_PARAMETER, evaluate
-from bacadi.model.bge import BGe
+from bacadi.model.integrated import BGe
 from bacadi.model.model import Model
 from bacadi.model.neural import NeuralGaussian
 from bacadi.posterior import Posterior, weights
