@@ -1,5 +1,6 @@
 """Checkpoints: a resumed run equals an uninterrupted one, and what is not the same run is refused in words."""
 
+from functools import partial
 from pathlib import Path
 
 import equinox as eqx
@@ -8,16 +9,17 @@ import numpy as np
 import optax
 import pytest
 
+from bacadi.config.codec import fingerprint_text
 from bacadi.errors import StoreError
 from bacadi.inference.checkpoint import Checkpoint
-from bacadi.inference.fit import Monitor, fit
+from bacadi.inference.fit import fit
+from bacadi.inference.method import Monitor, Progress
 from bacadi.inference.svgd.estimators import RelaxedEstimator
-from bacadi.inference.svgd.method import SVGD, Progress, Ramp, rmsprop
-from bacadi.model.model import Model
+from bacadi.inference.svgd.method import SVGD, Ramp, RMSprop
 from bacadi.model.priors import ScaleFree
 from bacadi.posterior.posterior import Posterior
 
-from .enumeration import small_data
+from ..small import PAPER, small_data
 
 DATA = small_data((5, 2, 2))
 METHOD = SVGD(n_particles=12, n_steps=20, estimator=RelaxedEstimator(4))
@@ -62,11 +64,11 @@ OTHERS = {
     "data": {"data": small_data((5, 2, 2), seed=1)},
     "contexts": {"data": small_data((4, 3, 2))},
     "seed": {"seed": 5},
-    "model": {"model": Model(graph_prior=ScaleFree())},
+    "model": {"model": PAPER.replace(graph_prior=ScaleFree())},
     "known targets": {"known_targets": np.full((2, 3), 0.0)},
-    "schedule": {"method": eqx.tree_at(lambda svgd: svgd.beta, METHOD, Ramp(3.0))},
+    "schedule": {"method": METHOD.replace(beta=Ramp(3.0))},
     "learning rate": {
-        "method": SVGD(n_particles=12, n_steps=20, estimator=RelaxedEstimator(4), optimizer=rmsprop(0.5))
+        "method": SVGD(n_particles=12, n_steps=20, estimator=RelaxedEstimator(4), optimizer=RMSprop(0.5))
     },
     "optax schedule": {
         "method": SVGD(
@@ -93,12 +95,26 @@ def test_checkpoint_of_another_run_is_refused(change: dict, checkpoint: Path) ->
         fit(**arguments, monitor=Monitor(checkpoint=checkpoint))
 
 
-def test_optimisers_that_differ_in_a_number_only_are_told_apart() -> None:
-    from bacadi.inference.configuration import configuration
+class Steep(eqx.Module):
+    """A schedule of a user's own."""
 
-    assert configuration(rmsprop(0.005)) != configuration(rmsprop(0.5))
-    assert configuration(optax.linear_schedule(0, 1, 10)) != configuration(optax.linear_schedule(0, 2, 10))
-    assert configuration(rmsprop(0.005)) == configuration(rmsprop(0.005))
+    slope: float
+
+    def __call__(self, step):
+        return self.slope * step
+
+
+def test_optimisers_that_differ_in_a_number_only_are_told_apart() -> None:
+    def text(choice: object) -> str:
+        return fingerprint_text([choice])
+
+    assert text(RMSprop(0.005)) != text(RMSprop(0.5))
+    assert text(optax.rmsprop(0.005)) != text(optax.rmsprop(0.5))
+    assert text(optax.linear_schedule(0, 1, 10)) != text(optax.linear_schedule(0, 2, 10))
+    assert text(Steep(1.0)) != text(Steep(2.0))
+    assert text(partial(max, 1)) != text(partial(max, 2))
+    assert text(RMSprop(0.005)) == text(RMSprop(0.005))
+    assert text(optax.rmsprop(0.005)) == text(optax.rmsprop(0.005))
 
 
 @pytest.mark.parametrize("damage", [lambda raw: raw[: len(raw) // 2], lambda raw: b"not a checkpoint", lambda raw: b""])

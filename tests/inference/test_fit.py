@@ -1,6 +1,5 @@
 """`fit` as a whole: every kind of model and data, repeatability, compilation, precision, the guard."""
 
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -9,34 +8,32 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from bacadi.model.effect import HardGaussian, SoftGaussian
 
 from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError, InferenceError
-from bacadi.inference.fit import Monitor, fit
-from bacadi.inference.svgd.estimators import (
-    BlockwiseEstimator,
-    FiniteReading,
-    LimitReading,
-    MarginalEstimator,
-    RelaxedEstimator,
-)
-from bacadi.inference.svgd.kernel import THREE_TERMS, Bandwidths, ProductRBF
-from bacadi.inference.svgd.method import SVGD, Finished, Info, Problem, Progress, Ramp, init, run
+from bacadi.inference.fit import fit
+from bacadi.inference.method import Monitor, Problem, Progress
+from bacadi.inference.svgd.estimators import BlockwiseEstimator, RelaxedEstimator
+from bacadi.inference.svgd.kernel import Bandwidths, SteinKernel
+from bacadi.inference.svgd.method import SVGD, Descent, Info, Ramp, State, init, run
 from bacadi.inference.svgd.particles import to_posterior
-from bacadi.model.bge import BGe
+from bacadi.inference.svgd.readers import FiniteAlpha, LimitGraphs
+from bacadi.model.effects import HardGaussian, SoftGaussian
+from bacadi.model.knowledge import Knowledge
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.mechanism import AbstractMechanism
 from bacadi.model.model import Model
-from bacadi.model.neural import NeuralGaussian
 from bacadi.model.noise import InferredNoise
 from bacadi.posterior.posterior import Posterior
+from bacadi.relaxed.density import Density
 from bacadi.relaxed.latent import SampledAcyclicity
 
-from .enumeration import exact_log_expected_psi, small_data
+from ..small import PAPER, PAPER_BGE, PAPER_NETWORKS, small_data
+from .svgd.enumeration import exact_log_expected_psi
+from .svgd.reference import MarginalEstimator
 
 DATA = small_data((5, 2, 2))
-SHORT = SVGD(n_particles=6, n_steps=12, estimator=RelaxedEstimator(4), reading=LimitReading())
+SHORT = SVGD(n_particles=6, n_steps=12, estimator=RelaxedEstimator(4), reader=LimitGraphs())
 COMPILED: list[str] = []
 
 
@@ -71,16 +68,20 @@ class Own(AbstractMechanism):
         return -0.5 * (x - jnp.sin(x) @ (graph * theta.weight)) ** 2
 
 
+NETWORK = PAPER_NETWORKS.mechanism.replace(hidden=(2,))
 MODELS = {
-    "linear, all inferred": Model(
-        mechanism=LinearGaussian(noise=InferredNoise(), intercept_prior_std=1.0),
+    "default": Model(),
+    "default, soft": Model(effect=SoftGaussian()),
+    "linear, all inferred": PAPER.replace(
+        mechanism=LinearGaussian(InferredNoise(), 1.0, intercept_prior_std=1.0),
         effect=HardGaussian(noise=InferredNoise(), pseudo_prior=True),
     ),
-    "linear, soft": Model(effect=SoftGaussian()),
-    "neural, hard": Model(mechanism=NeuralGaussian(hidden=(2,))),
-    "neural, soft": Model(mechanism=NeuralGaussian(hidden=(2,)), effect=SoftGaussian()),
-    "BGe": Model(mechanism=BGe()),
-    "own": Model(mechanism=Own(), effect=SoftGaussian()),
+    "linear, soft": PAPER.replace(effect=SoftGaussian()),
+    "neural, hard": PAPER.replace(mechanism=NETWORK),
+    "neural, soft": PAPER.replace(mechanism=NETWORK, effect=SoftGaussian()),
+    "BGe": PAPER_BGE,
+    "own": PAPER.replace(mechanism=Own(), effect=SoftGaussian()),
+    "own, standardised": Model(mechanism=Own(), effect=SoftGaussian()),
 }
 
 
@@ -101,7 +102,7 @@ METHODS = {
         n_particles=6,
         n_steps=3,
         estimator=MarginalEstimator(4),
-        kernel=ProductRBF(Bandwidths(None, None, None, None), THREE_TERMS),
+        kernel=SteinKernel(Bandwidths(None, None, None, None), 3),
         optimizer=optax.adam(1e-2),
         alpha=optax.linear_schedule(0.1, 1.0, 3),
     ),
@@ -133,11 +134,10 @@ def test_known_targets_are_honoured_by_every_draw() -> None:
     """Context 1 known whole, context 2 in part; the rest is inferred. The second fit is read by samples."""
     known = np.array([[1.0, 0.0, 0.0], [np.nan, 1.0, np.nan]])
     certain = ~np.isnan(known)
-    for reading in (SHORT.reading, FiniteReading(8, 16)):
-        method = eqx.tree_at(lambda svgd: svgd.reading, SHORT, reading)
-        targets = fit(DATA, method=method, known_targets=known).intervention_target
+    for reader in (SHORT.reader, FiniteAlpha(8, 16)):
+        targets = fit(DATA, method=SHORT.replace(reader=reader), known_targets=known).intervention_target
         assert (targets[..., certain] == known[certain]).all()
-        assert targets.shape[1] == 6 if reading is SHORT.reading else targets.shape[:2] == (6, 8)
+        assert targets.shape[1] == 6 if reader is SHORT.reader else targets.shape[:2] == (6, 8)
 
 
 def test_same_seed_same_bits_and_other_seed_other_particles() -> None:
@@ -156,21 +156,21 @@ def test_a_second_fit_on_other_data_compiles_nothing_and_differs() -> None:
 
 
 def test_double_precision_stays_inside_the_fit() -> None:
-    posterior = fit(DATA, method=eqx.tree_at(lambda svgd: svgd.double, SHORT, True))
+    posterior = fit(DATA, method=SHORT.replace(double=True))
     assert posterior.parameters["weight"].values.dtype == np.float64
     assert jnp.zeros(1).dtype == jnp.float32
 
 
 def test_single_and_double_precision_agree() -> None:
     """log E[Ψ] and its gradient at one particle, by enumeration, in both precisions."""
-    model, data = Model(), small_data((4, 1))
-    single = model.prepare(data)
-    particle = model.init(jax.random.key(0), single)
-    few = jax.jit(jax.value_and_grad(exact_log_expected_psi(0.5, model, single)))(particle)
+    data = small_data((4, 1))
+    single = Density.of(PAPER, data)
+    particle = single.init(jax.random.key(0))
+    few = jax.jit(jax.value_and_grad(exact_log_expected_psi(0.5, single)))(particle)
     with jax.enable_x64(True):
-        double = model.prepare(data, dtype=jnp.dtype("float64"))
+        double = Density.of(PAPER, data, dtype=jnp.dtype("float64"))
         wide = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf), jnp.float64), particle)
-        many = jax.jit(jax.value_and_grad(exact_log_expected_psi(0.5, model, double)))(wide)
+        many = jax.jit(jax.value_and_grad(exact_log_expected_psi(0.5, double)))(wide)
     for a, b in zip(jax.tree.leaves(few), jax.tree.leaves(many), strict=True):
         assert b.dtype == np.float64
         np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-3)
@@ -181,7 +181,7 @@ def test_progress_is_reported() -> None:
     fit(DATA, method=SHORT, monitor=Monitor(report=heard.append))
     assert heard[-1].step == heard[-1].total == SHORT.n_steps
     assert [p.step for p in heard] == sorted({p.step for p in heard})
-    assert all(0 <= p.acyclic <= 6 and np.isfinite(p.log_posterior) for p in heard)
+    assert all(0 <= p.entries["acyclic"] <= 6 and np.isfinite(p.entries["log_posterior"]) for p in heard)
 
 
 class NanAt(eqx.Module):
@@ -207,7 +207,7 @@ def nan_in_theta(at: int) -> optax.GradientTransformation:
 @pytest.mark.parametrize(
     ("method", "sentence"),
     [
-        (eqx.tree_at(lambda svgd: svgd.alpha, SHORT, NanAt(5)), r"^Step 6 of 12 gave non-finite values in block 'z'"),
+        (SHORT.replace(alpha=NanAt(5)), r"^Step 6 of 12 gave non-finite values in block 'z'"),
         (
             SVGD(n_particles=6, n_steps=12, estimator=RelaxedEstimator(4), optimizer=nan_in_theta(9)),
             r"^Step 10 of 12 gave non-finite values in block 'theta'",
@@ -228,39 +228,38 @@ def test_the_guard_names_step_and_block_and_keeps_the_last_good_state(method: SV
     assert int(step) == int(str(caught.value).split()[1]) - 1
 
 
-def forced(z: np.ndarray) -> tuple[Problem, Finished]:
+def forced(z: np.ndarray) -> tuple[Descent, State, Info, Problem]:
     """A run that has ended with the given Z."""
-    method = SVGD(n_particles=len(z), n_steps=1, alpha=Ramp(1.0), reading=LimitReading())
-    problem = Problem(method, Model(), Model().prepare(DATA), jax.random.key(0))
-    state = init(problem)
+    method = SVGD(n_particles=len(z), n_steps=1, alpha=Ramp(1.0), reader=LimitGraphs())
+    descent = Descent(method, Density.of(PAPER, DATA), jax.random.key(0))
+    state = init(descent)
     state = state._replace(particles=state.particles._replace(z=jnp.asarray(z, jnp.float32)))
-    return problem, Finished(state, Info(*(np.zeros((1, len(z))) for _ in Info._fields)))
+    trace = Info(*(np.zeros((1, len(z))) for _ in Info._fields))
+    return descent, state, trace, Problem(DATA, PAPER, Knowledge.none(3, 2))
 
 
 def test_cyclic_particles_are_counted_and_left_out() -> None:
     """u·v > 0 everywhere is the full graph, both ways; u·v < 0 the empty one."""
     z = np.ones((3, 2, 3, 1))
     z[1, 0] = -1
-    posterior = to_posterior(*forced(z), DATA, {})
+    posterior = to_posterior(*forced(z))
     assert posterior.n_cyclic == 2 and posterior.weights.tolist() == [[0, 1, 0]]
     assert (posterior.edge_probabilities() == 0).all()
 
 
 def test_no_acyclic_particle_is_an_error_with_a_remedy() -> None:
     with pytest.raises(InferenceError, match=r"None of the 2 draws is an acyclic graph.*more steps"):
-        to_posterior(*forced(np.ones((2, 2, 3, 1))), DATA, {})
+        to_posterior(*forced(np.ones((2, 2, 3, 1))))
 
 
-def test_the_finite_reading_gives_dags_even_where_every_limit_graph_is_cyclic() -> None:
-    problem, finished = forced(np.ones((2, 2, 3, 1)))
-    problem = problem._replace(svgd=replace(problem.svgd, reading=FiniteReading(4, 16)))
-    posterior = to_posterior(problem, finished, DATA, {})
+def test_finite_alpha_gives_dags_even_where_every_limit_graph_is_cyclic() -> None:
+    descent, *rest = forced(np.ones((2, 2, 3, 1)))
+    posterior = to_posterior(descent._replace(svgd=descent.svgd.replace(reader=FiniteAlpha(4, 16))), *rest)
     assert posterior.n_cyclic == 0 and posterior.graph.shape == (2, 4, 3, 3)
     assert posterior.attrs["n_cyclic_particles"] == 2
 
 
 def test_the_trace_is_that_of_every_step() -> None:
-    problem = Problem(SHORT, Model(), Model().prepare(DATA), jax.random.key(0))
-    finished = run(problem)
-    assert int(finished.state.step) == 12 and finished.trace.log_posterior.shape == (12, 6)
-    assert np.isfinite(np.stack(finished.trace)).all()
+    state, trace = run(Descent(SHORT, Density.of(PAPER, DATA), jax.random.key(0)), Monitor())
+    assert int(state.step) == 12 and trace.log_posterior.shape == (12, 6)
+    assert np.isfinite(np.stack(trace)).all()

@@ -21,7 +21,7 @@ from bacadi.model.linear import LinearGaussian
 from bacadi.model.model import Model
 from bacadi.model.neural import NeuralGaussian
 from bacadi.model.noise import InferredNoise
-from bacadi.simulate import ErdosRenyi, Neural, SyntheticSpec, simulate
+from bacadi.simulate import NeuralTruth, RandomErdosRenyi, SyntheticSpec, simulate
 
 from .collapsed_problems import random_collapsed
 from .test_moves import KNOWLEDGE_KINDS, LINEAR, TWO_KINDS, check_constraints, few_rows, random_knowledge
@@ -125,7 +125,7 @@ def test_a_clear_structure_is_found_at_once() -> None:
 def test_open_choices_are_settled_as_at_the_truth() -> None:
     """Networks of the paper's recipe: at the true structure the choice is the best or within 10 nats of it (where the
     others are up to 142 worse), and depends on nothing but the data. A linear model has nothing to fit_hyperparameters."""
-    task = simulate(SyntheticSpec(8, ErdosRenyi(1), Neural()), seed=2)
+    task = simulate(SyntheticSpec(8, RandomErdosRenyi(1), NeuralTruth()), seed=2)
     data = task.data.standardized_within()
     collapsed = Model(NeuralGaussian(noise=InferredNoise(1.0, 0.5)), HardGaussian(InferredNoise(1.0, 0.5))).collapse(
         data

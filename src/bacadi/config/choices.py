@@ -28,6 +28,7 @@ def option(
     above: float | None = None,
     least: float | None = None,
     below: float | None = None,
+    most: float | None = None,
     among: tuple[Any, ...] | None = None,
     none: str = "auto",
     names: str | None = None,
@@ -36,12 +37,13 @@ def option(
     """Declare a field of a `Choice` with its default and what it may be.
 
     Args:
-        above, least, below: bounds of a number, or of every number of a tuple.
+        above, least, below, most: bounds of a number, or of every number of a tuple.
         among: the values to pick from.
         none: the word that files use for None, which TOML does not have.
         names: the group of `names.NAMES` that a function (a schedule, a rule for weights) is picked from.
     """
-    metadata = {"above": above, "least": least, "below": below, "among": among, "none": none, "names": names}
+    bounds = {"above": above, "least": least, "below": below, "most": most}
+    metadata = bounds | {"among": among, "none": none, "names": names}
     if factory is not None:
         return field(default_factory=factory, metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -51,7 +53,8 @@ def option(
 class Choice(ABC):  # noqa: B024
     """Base of everything that can be chosen: mechanisms, effects, priors, methods, specifications of tasks.
 
-    Subclasses are frozen dataclasses, so that equal choices are equal objects; the constructor checks their ranges.
+    Subclasses are frozen dataclasses, so that equal choices are equal objects; the constructor checks their ranges, and
+    that a field `low` (or `…_low`) is at most `high` (`…_high`).
 
     >>> class Level(Choice):
     ...     alpha: float = option(0.05, above=0, below=1)
@@ -71,10 +74,17 @@ class Choice(ABC):  # noqa: B024
         return replace(self, **changes)  # type: ignore[type-var]
 
     def __post_init__(self) -> None:
-        for name, rule in rules_of(type(self)).items():
+        rules = rules_of(type(self))
+        for name, rule in rules.items():
             value = getattr(self, name)
             if value is not None and rule.read(value) is REFUSED:
                 raise ConfigError(f"{name} is {shown(value)}; give {rule.words}.")
+        for low in rules:
+            high = f"{low.removesuffix('low')}high"
+            if high in rules and getattr(self, low) > getattr(self, high):
+                raise ConfigError(
+                    f"{low} is {getattr(self, low)} and {high} is {getattr(self, high)}; give {low} <= {high}."
+                )
 
 
 @dataclass(frozen=True)
@@ -86,6 +96,7 @@ class Rule:
     above: float | None = None
     least: float | None = None
     below: float | None = None
+    most: float | None = None
     among: tuple[Any, ...] | None = None
     none: str | None = None
 
@@ -114,7 +125,8 @@ class Rule:
         if not isinstance(value, int if self.kind is int else int | float) or not math.isfinite(value):
             return REFUSED
         low = (self.above is None or value > self.above) and (self.least is None or value >= self.least)
-        return self.kind(value) if low and (self.below is None or value < self.below) else REFUSED
+        high = (self.below is None or value < self.below) and (self.most is None or value <= self.most)
+        return self.kind(value) if low and high else REFUSED
 
     @property
     def words(self) -> str:
@@ -129,7 +141,7 @@ class Rule:
             nouns = {int: "whole number", float: "number", bool: "true or false", str: "text"}
             noun = nouns[self.kind]
             start = f"a list of {noun}s" if self.many else noun if self.kind in (bool, str) else f"a {noun}"
-            bounds = [("above", self.above), ("of at least", self.least), ("below", self.below)]
+            bounds = [("above", self.above), ("of at least", self.least), ("below", self.below), ("at most", self.most)]
             text = " and ".join(f"{word} {bound:g}" for word, bound in bounds if bound is not None)
             text = f"{start} {text}".strip()
         return text if self.none is None else f'{text} or "{self.none}"'
@@ -156,7 +168,7 @@ def rule_of(hint: Any, metadata: Any) -> Rule | None:
     kind = get_args(inner)[0] if many else inner
     if kind not in (int, float, bool, str):
         return None
-    bounds = {name: metadata.get(name) for name in ("above", "least", "below", "among")}
+    bounds = {name: metadata.get(name) for name in ("above", "least", "below", "most", "among")}
     return Rule(kind, many, none=metadata.get("none", "auto") if optional else None, **bounds)
 
 

@@ -9,6 +9,7 @@ import json
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, get_args, get_origin
@@ -193,6 +194,8 @@ def encode(choice: Any, none: str = "auto", group: str | None = None) -> Any:
         return head | {entry.name: _encode_field(choice, entry) for entry in fields(choice)}  # type: ignore[arg-type]
     if isinstance(choice, tuple | list) and not hasattr(choice, "_fields"):
         return [encode(item) for item in choice]
+    if isinstance(choice, Mapping):
+        return {str(name): encode(item) for name, item in choice.items()}
     return _described(choice)
 
 
@@ -212,17 +215,28 @@ def fingerprint_text(choices: Iterable[Any]) -> str:
 
 
 def _described(value: Any) -> Any:
-    """A function by its name and what it closes over; a tuple of functions (an optax optimiser) by its parts."""
+    """What is not a `Choice`: a function by its name and what it closes over, an object by its attributes, and a tuple
+    of functions (an optax optimiser) by its parts."""
     if isinstance(value, tuple):
-        return [_described(part) if callable(part) else encode(part) for part in value]
+        return [encode(part) for part in value]
+    if hasattr(value, "tolist"):
+        return value.tolist()
     if not callable(value):
         return str(value)
     path = _path(value)
     if any(path in names.values() for names in NAMES.values()):
         return next(name for names in NAMES.values() for name, known in names.items() if known == path)
-    cells = [cell.cell_contents for cell in getattr(value, "__closure__", None) or ()]
-    parts = [_described(cell) if callable(cell) else encode(cell) for cell in cells]
+    parts = [encode(part) for part in _held_by(value) if part is not value]
     return {"function": path, "closure": parts} if parts else {"function": path}
+
+
+def _held_by(function: Any) -> list[Any]:
+    """The values that a callable computes with: cells of a closure, arguments of a partial, attributes of an object."""
+    if isinstance(function, partial):
+        return [function.args, function.keywords]
+    if not hasattr(function, "__qualname__"):
+        return [vars(function)]
+    return [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
 
 
 def _path(thing: Any) -> str:

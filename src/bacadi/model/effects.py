@@ -1,7 +1,6 @@
 """What an intervention does to its target: p(x_j | parents, Θ_I) in place of the mechanism.
 
-An effect is a choice; `evidence.effects` integrates it out (all kinds), `relaxed.effects` differentiates it (hard and
-soft ones).
+An effect is a choice; `evidence.effects` integrates it out (all kinds), `relaxed.effects` differentiates it (hard, soft).
 """
 
 import math
@@ -71,15 +70,17 @@ class EffectMixture(Effect):
     """
 
     effects: tuple[Effect, ...] = (HardGaussian(), ShiftGaussian(), ScaleGaussian(), SoftGaussian())
-    shares: tuple[float, ...] | None = option(None, above=0, below=1)
+    shares: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         n, kinds = len(self.effects), [type(effect).__name__ for effect in self.effects]
-        if self.shares is not None and (len(self.shares) != n or not math.isclose(math.fsum(self.shares), 1)):
+        shares = self.shares
+        if shares is not None and (
+            len(shares) != n or not all(s > 0 for s in shares) or not math.isclose(sum(shares), 1)
+        ):
             raise ConfigError(
-                f"The shares of a mixture of {n} effects are {list(self.shares)}; give {n} numbers above 0 that add "
-                "to 1."
+                f"The shares of a mixture of {n} effects are {list(shares)}; give {n} numbers above 0 that add to 1."
             )
         if len(set(kinds)) < n:
             raise ConfigError(f"A mixture of effects names one kind twice ({', '.join(kinds)}); name each kind once.")

@@ -119,8 +119,11 @@ class Knowledge:
         """1 is a target, 0 is none, NaN is unknown, as everywhere; None knows nothing."""
         if known is None:
             return self
+        wanted = f"a {self.n_contexts} x {self.n_variables} array (contexts x variables) of 0, 1 and NaN for unknown"
+        if known.shape != self.target_log_odds.shape:
+            raise ConfigError(f"Known targets are an array of shape {known.shape}; give {wanted}.")
         if not np.isin(known[~np.isnan(known)], (0, 1)).all():
-            raise ConfigError("Known targets hold a number other than 0 and 1; write NaN where nothing is known.")
+            raise ConfigError(f"Known targets hold a number other than 0 and 1; give {wanted}.")
         return self.with_targets(np.where(np.isnan(known), 0.0, np.where(known == 1, np.inf, -np.inf)))
 
     def candidates(self, k: int, variables: Iterable[int]) -> "Knowledge":

@@ -78,8 +78,7 @@ class LinearGaussian(GaussianMechanism):
         if intercept is not None or shift.any():
             own = 0.0 if intercept is None else intercept
             intercept = shift + scale * own - np.einsum("...ij,i->...j", graph * weight, shift)
-        noise = theta.log_noise_std
-        return LinearTheta(weight, intercept, None if noise is None else noise + np.log(scale))
+        return LinearTheta(weight, intercept, self.noise.rescaled(theta.log_noise_std, scale))
 
 
 def log_noise_of(values: dict[str, np.ndarray]) -> np.ndarray | None:

@@ -17,19 +17,21 @@ from bacadi.model.noise import AbstractNoise, InferredNoise, Values, log_normal,
 STANDARDIZED_SCALES = (0.1, 0.3, 1.0)
 """Length scales are unknown when columns are standardised, so three input scales are offered and chosen by evidence."""
 
-SIGMOID = "sigmoid"
+SIGMOID, LEAKY_RELU = "sigmoid", "leaky_relu"
 _NUMPY: dict[str, Callable[[Values], Values]] = {
     SIGMOID: expit,
     "tanh": np.tanh,
     "relu": lambda x: np.maximum(x, 0.0),
     "gelu": lambda x: 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))),  # the form of JAX
     "softplus": lambda x: np.logaddexp(x, 0.0),
-    "leaky_relu": lambda x: np.where(x > 0, x, 0.01 * x),
 }
 
 
-def activation(name: str, xp: Any) -> Callable[[Values], Values]:
-    """The activation of this name for NumPy arrays or JAX's own, which compiles to one instruction."""
+def activation(mechanism: "NeuralGaussian", xp: Any) -> Callable[[Values], Values]:
+    """The activation of a network for NumPy arrays or JAX's own, which compiles to one instruction."""
+    name = mechanism.activation
+    if name == LEAKY_RELU:
+        return lambda x: xp.where(x > 0, x, mechanism.negative_slope * x)
     if xp is np:
         return _NUMPY[name]
     from jax import nn
@@ -58,16 +60,17 @@ class NeuralGaussian(GaussianMechanism):
     pseudo-prior of first-layer weights without an edge (`weights_log_prior`), for SVGD alone. The rest is for the
     collapsed reading: with `intercept` a variable without parents has a mean of its own, as the biases of Θ give it,
     without it mean 0 as in the paper's recipe; beside an inferred noise `input_scales` are the factors of the inputs to
-    choose from, None where the columns are in the units of the prior.
+    choose from, None where the columns are in the units of the prior. `negative_slope` is that of `leaky_relu` units.
     """
 
     hidden: tuple[int, ...] = option((5,), least=1)
-    activation: str = option(SIGMOID, among=tuple(_NUMPY))
+    activation: str = option(SIGMOID, among=(*_NUMPY, LEAKY_RELU))
     noise: AbstractNoise = InferredNoise(1.0, 0.5)
     prior_std: float = option(1.0, above=0)
     absent_ratio: float | None = option(0.7, above=0, none="none")
     intercept: bool = True
     input_scales: tuple[float, ...] | None = option(STANDARDIZED_SCALES, above=0, none="none")
+    negative_slope: float = option(0.01, least=0)
 
     def init(self, key: Any, n_variables: int, dtype: Any) -> NeuralTheta:
         """Glorot normal weights, zero biases."""
@@ -93,7 +96,7 @@ class NeuralGaussian(GaussianMechanism):
 
     def mean(self, theta: NeuralTheta, graph: Values, x: Values) -> Values:
         xp, (first, *rest) = namespace(x), theta.layers
-        bend = activation(self.activation, xp)
+        bend = activation(self, xp)
         value = xp.einsum("...i,ijh->...jh", x, graph[..., None] * first.weight) + first.bias
         for layer in rest:
             value = xp.einsum("...ji,ijh->...jh", bend(value), layer.weight) + layer.bias
@@ -111,7 +114,7 @@ class NeuralGaussian(GaussianMechanism):
         return parts
 
     def theta_of(self, values: dict[str, np.ndarray], n_variables: int) -> NeuralTheta:
-        numbers = range(1, sum(name.endswith("_bias") and name.startswith("layer_") for name in values) + 1)
+        numbers = range(1, len(self.hidden) + 2)
         layers = tuple(Layer(values[f"layer_{n}_weight"], values[f"layer_{n}_bias"]) for n in numbers)
         return NeuralTheta(layers, log_noise_of(values))
 
@@ -123,5 +126,4 @@ class NeuralGaussian(GaussianMechanism):
         layers[0] = Layer(weight, layers[0].bias - np.einsum("ij,ijh,i->jh", graph, weight, shift))
         last = layers[-1]
         layers[-1] = Layer(last.weight * scale[:, None], last.bias * scale[:, None] + shift[:, None])
-        noise = theta.log_noise_std
-        return NeuralTheta(tuple(layers), None if noise is None else noise + np.log(scale))
+        return NeuralTheta(tuple(layers), self.noise.rescaled(theta.log_noise_std, scale))

@@ -46,7 +46,10 @@ class Conjugate(NamedTuple):
 
 
 class AbstractNoise(Choice):
-    """What is known of a noise standard deviation; its parameter is log σ, or None where σ is known."""
+    """What is known of a noise standard deviation; its parameter is log σ, or None where σ is known.
+
+    A known σ has a parameter all the same in units other than those it is stated in (`rescaled`).
+    """
 
     @property
     @abstractmethod
@@ -56,6 +59,10 @@ class AbstractNoise(Choice):
     @abstractmethod
     def log_std(self, parameter: Values) -> Values:
         """log σ."""
+
+    def rescaled(self, parameter: Values, scale: np.ndarray) -> Values:
+        """log σ for variables that are `scale` times as large; a known σ becomes a number per variable, too."""
+        return parameter if parameter is None and (scale == 1).all() else self.log_std(parameter) + np.log(scale)
 
     @abstractmethod
     def log_prior(self, parameter: Values) -> Values:
@@ -79,8 +86,9 @@ class FixedNoise(AbstractNoise):
     def initial(self) -> None:
         return None
 
-    def log_std(self, parameter: Values) -> float:
-        return math.log(self.std)
+    def log_std(self, parameter: Values) -> Values:
+        # Parameters drawn with a noise of their own (a collapsed draw, a simulated network) say it themselves.
+        return math.log(self.std) if parameter is None else parameter
 
     def log_prior(self, parameter: Values) -> float:
         return 0.0

@@ -1,7 +1,8 @@
 """Tasks whose truth is known: a `SyntheticSpec` or a `GeneExpressionSpec` and a seed make a `Task`."""
 
 from bacadi.simulate.expression import CellTypes, GeneExpressionSpec, HeldOutKnockOuts, KnockOuts, Regulation
-from bacadi.simulate.graphs import AbstractGraphFamily, ErdosRenyi, ScaleFree
+from bacadi.simulate.files import read_spec, read_task, write_task
+from bacadi.simulate.graphs import AbstractGraphFamily, RandomErdosRenyi, RandomScaleFree
 from bacadi.simulate.grn import (
     AbstractTechnicalNoise,
     Counts,
@@ -11,58 +12,20 @@ from bacadi.simulate.grn import (
     Outliers,
     RegulatoryNetwork,
 )
+from bacadi.simulate.network import CausalNetwork, Effects
 from bacadi.simulate.synthetic import (
-    AbstractEffect,
-    AbstractFunctions,
-    AbstractMechanism,
-    CausalNetwork,
-    Effects,
+    AbstractTrueEffect,
+    AbstractTruth,
     Hard,
     HardAt,
     HeldOut,
     Interventions,
-    Linear,
-    Neural,
+    LinearTruth,
+    NeuralTruth,
     Scale,
     Shift,
     Soft,
     SyntheticSpec,
     UniformNoise,
 )
-from bacadi.simulate.task import Task, simulate
-
-__all__ = [
-    "AbstractEffect",
-    "AbstractFunctions",
-    "AbstractGraphFamily",
-    "AbstractMechanism",
-    "AbstractTechnicalNoise",
-    "CausalNetwork",
-    "CellTypes",
-    "Counts",
-    "Dropout",
-    "Effects",
-    "ErdosRenyi",
-    "GeneExpressionSpec",
-    "Hard",
-    "HardAt",
-    "HeldOut",
-    "HeldOutKnockOuts",
-    "Interventions",
-    "KnockOuts",
-    "Langevin",
-    "LibrarySize",
-    "Linear",
-    "Neural",
-    "Outliers",
-    "Regulation",
-    "RegulatoryNetwork",
-    "Scale",
-    "ScaleFree",
-    "Shift",
-    "Soft",
-    "SyntheticSpec",
-    "Task",
-    "UniformNoise",
-    "simulate",
-]
+from bacadi.simulate.task import AbstractSpec, Task, simulate

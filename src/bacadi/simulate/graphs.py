@@ -1,19 +1,16 @@
-"""Random DAGs with random labels, where `graph[i, j] = 1` means i -> j.
+"""Random DAGs with random labels, where `graph[i, j] = 1` means i -> j, and their families as choices of a task."""
 
-Families of random graphs as choices of a specification.
-"""
-
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from abc import abstractmethod
 
 import numpy as np
 from jaxtyping import Int8
 
+from bacadi.config.choices import Choice, option
 from bacadi.errors import ConfigError
 
 
 def erdos_renyi_dag(rng: np.random.Generator, d: int, edges_per_node: float = 2) -> Int8[np.ndarray, "d d"]:
-    """Each pair of a random order is joined independently: P(edge) = edges_per_node * d / (d choose 2).
+    """Join each pair of a random order independently: P(edge) = edges_per_node * d / (d choose 2).
 
     >>> graph = erdos_renyi_dag(np.random.default_rng(0), d=20)
     >>> graph.shape, int(graph.sum())
@@ -48,8 +45,8 @@ def scale_free_dag(rng: np.random.Generator, d: int, edges_per_node: int = 2) ->
     for node in range(1, d):
         log_weight = np.log1p(graph[:node].sum(axis=1))
         # The largest Gumbel-perturbed log weights are a draw without replacement, one after the other.
-        chosen = np.argsort(-(log_weight + rng.gumbel(size=node)))[:edges_per_node]
-        graph[chosen, node] = True
+        parents = np.argsort(-(log_weight + rng.gumbel(size=node)))[:edges_per_node]
+        graph[parents, node] = True
     return _relabelled(rng, graph)
 
 
@@ -58,37 +55,35 @@ def _relabelled(rng: np.random.Generator, graph: np.ndarray) -> Int8[np.ndarray,
     return graph[np.ix_(order, order)].astype(np.int8)
 
 
-class AbstractGraphFamily(ABC):
+class AbstractGraphFamily(Choice):
     """A distribution over DAGs of any number of nodes."""
 
     @abstractmethod
     def draw(self, rng: np.random.Generator, d: int) -> Int8[np.ndarray, "d d"]:
-        """A random DAG of d nodes with `graph[i, j] = 1` for i -> j."""
+        """Draw a DAG of d nodes with `graph[i, j] = 1` for i -> j."""
 
 
-@dataclass(frozen=True)
-class ErdosRenyi(AbstractGraphFamily):
+class RandomErdosRenyi(AbstractGraphFamily):
     """Independent edges, `edges_per_node` times d in expectation.
 
-    >>> ErdosRenyi(0).draw(np.random.default_rng(0), 2).tolist()
+    >>> RandomErdosRenyi(0).draw(np.random.default_rng(0), 2).tolist()
     [[0, 0], [0, 0]]
     """
 
-    edges_per_node: float = 2
+    edges_per_node: float = option(2.0, least=0)
 
     def draw(self, rng: np.random.Generator, d: int) -> Int8[np.ndarray, "d d"]:
         return erdos_renyi_dag(rng, d, self.edges_per_node)
 
 
-@dataclass(frozen=True)
-class ScaleFree(AbstractGraphFamily):
+class RandomScaleFree(AbstractGraphFamily):
     """Preferential attachment, hubs as parents, `edges_per_node` parents for every node that joins.
 
-    >>> int(ScaleFree().draw(np.random.default_rng(0), 50).sum())
+    >>> int(RandomScaleFree().draw(np.random.default_rng(0), 50).sum())
     97
     """
 
-    edges_per_node: int = 2
+    edges_per_node: int = option(2, least=0)
 
     def draw(self, rng: np.random.Generator, d: int) -> Int8[np.ndarray, "d d"]:
         return scale_free_dag(rng, d, self.edges_per_node)

@@ -13,51 +13,45 @@ The law of a master regulator is known: x + b/λ ~ Gamma(4b / (q²λ), scale q²
 0. Without the cut its mean is b/λ and its variance q²b/λ; at the defaults the cut raises the mean by 1 % for b = 3 and
 by 15 % for b = 1.
 
-Technical noise of single-cell sequencing, as in SERGIO: each kind is one step from levels to what is measured.
-
-A step is prepared once on the training cells (`prepare`), so that what belongs to a gene or to the instrument is the
-same for all cells of a task, held-out ones included. All steps leave a level of 0 at 0. The defaults are typical of the
-settings in which SERGIO is used; none of them is part of the paper's benchmark.
+Cells are measured with the technical noise of single-cell sequencing, as in SERGIO (`AbstractTechnicalNoise`).
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Int8
+from scipy.special import expit
 
+from bacadi.config.choices import Choice, option
 from bacadi.errors import ConfigError
 from bacadi.graph import topological_order
 
 
-@dataclass(frozen=True)
-class Langevin:
+class Langevin(Choice):
     """Decay λ and noise amplitude q of the Langevin equation, its time step, and how long each cell is followed.
 
     Levels forget their start at the rate λ, so the default time leaves e^(-20) of it. `knock_out_time=None` follows
     the cells of knock-outs as long as the others, to the steady state.
     """
 
-    decay: float = 0.8
-    noise: float = 1.0
-    step: float = 0.01
+    decay: float = option(0.8, above=0)
+    noise: float = option(1.0, least=0)
+    step: float = option(0.01, above=0)
     time: float = 25.0
     knock_out_time: float | None = None
 
     def __post_init__(self) -> None:
-        if not (0 < self.decay < np.inf and 0 <= self.noise < np.inf):
+        super().__post_init__()
+        if not self.decay * self.step < 1:
             raise ConfigError(
-                f"A decay of {self.decay} with a noise of {self.noise} makes no sense; give decay > 0 and noise >= 0."
-            )
-        if not (self.step > 0 and self.decay * self.step < 1):
-            raise ConfigError(
-                f"A time step of {self.step} cannot follow a decay of {self.decay}; give 0 < step < 1 / decay."
+                f"A time step of {self.step} cannot follow a decay of {self.decay}; give step < 1 / decay."
             )
         for name in ("time", "knock_out_time"):
             value = getattr(self, name)
-            if value is not None and not self.step <= value < np.inf:
+            if value is not None and value < self.step:
                 raise ConfigError(f"{name} = {value} is shorter than one step of {self.step}; follow the cells longer.")
 
 
@@ -164,15 +158,22 @@ def hill_response(
 Step = Callable[[np.random.Generator, np.ndarray], np.ndarray]
 
 
-class AbstractTechnicalNoise(ABC):
-    """A kind of technical noise."""
+class AbstractTechnicalNoise(Choice):
+    """One step from levels to what is measured; a level of 0 stays 0.
+
+    A step is prepared once on the training cells, so that what belongs to a gene or to the instrument is the same for
+    all cells of a task, held-out ones included. The defaults are typical of the settings in which SERGIO is used; none
+    of them is part of the paper's benchmark.
+    """
 
     @abstractmethod
     def prepare(self, rng: np.random.Generator, x: Float[np.ndarray, "n d"]) -> Step:
-        """The step `(rng, cells) -> cells` with all that does not belong to a single cell fixed; `x` are all cells."""
+        """Make the step `(rng, cells) -> cells` with all that does not belong to a single cell fixed.
+
+        `x` are the training cells.
+        """
 
 
-@dataclass(frozen=True)
 class Outliers(AbstractTechnicalNoise):
     """x_j · f_j in every cell: f_j ~ LogNormal(log_mean, log_std²) with probability `share` for each gene j, else 1.
 
@@ -181,14 +182,9 @@ class Outliers(AbstractTechnicalNoise):
     [[1.0, 1.0, 1.0]]
     """
 
-    share: float = 0.01
+    share: float = option(0.01, least=0, most=1)
     log_mean: float = 0.8
-    log_std: float = 1.0
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.share <= 1:
-            raise ConfigError(f"A share of {self.share} outlier genes makes no sense; give 0 <= share <= 1.")
-        _require_log_normal("An outlier factor", self.log_mean, self.log_std)
+    log_std: float = option(1.0, least=0)
 
     def prepare(self, rng: np.random.Generator, x: Float[np.ndarray, "n d"]) -> Step:
         d = x.shape[1]
@@ -196,7 +192,6 @@ class Outliers(AbstractTechnicalNoise):
         return lambda _, cells: cells * factor
 
 
-@dataclass(frozen=True)
 class LibrarySize(AbstractTechnicalNoise):
     """L · x_j / Σ_i x_i with L ~ LogNormal(log_mean, log_std²) for each cell; a cell without expression stays as it is.
 
@@ -206,10 +201,7 @@ class LibrarySize(AbstractTechnicalNoise):
     """
 
     log_mean: float = 4.6
-    log_std: float = 0.4
-
-    def __post_init__(self) -> None:
-        _require_log_normal("A library size", self.log_mean, self.log_std)
+    log_std: float = option(0.4, least=0)
 
     def prepare(self, rng: np.random.Generator, x: Float[np.ndarray, "n d"]) -> Step:
         def step(rng: np.random.Generator, cells: np.ndarray) -> np.ndarray:
@@ -220,7 +212,6 @@ class LibrarySize(AbstractTechnicalNoise):
         return step
 
 
-@dataclass(frozen=True)
 class Dropout(AbstractTechnicalNoise):
     """x_j is kept with probability 1 / (1 + exp(-shape · (log(1 + x_j) - m))) and measured as 0 otherwise.
 
@@ -231,38 +222,21 @@ class Dropout(AbstractTechnicalNoise):
     [[0.0, 2.5, 3.0]]
     """
 
-    shape: float = 6.5
-    percentile: float = 82.0
-
-    def __post_init__(self) -> None:
-        if not (0 < self.shape < np.inf and 0 <= self.percentile <= 100):
-            raise ConfigError(
-                f"A dropout of shape {self.shape} at percentile {self.percentile} makes no sense; "
-                "give shape > 0 and 0 <= percentile <= 100."
-            )
+    shape: float = option(6.5, above=0)
+    percentile: float = option(82.0, least=0, most=100)
 
     def prepare(self, rng: np.random.Generator, x: Float[np.ndarray, "n d"]) -> Step:
         middle = np.percentile(np.log1p(x), self.percentile) if x.size else 0.0
 
         def step(rng: np.random.Generator, cells: np.ndarray) -> np.ndarray:
-            # tanh form of the sigmoid: no overflow for large shapes.
-            kept = 0.5 * (1 + np.tanh(0.5 * self.shape * (np.log1p(cells) - middle)))
+            kept = expit(self.shape * (np.log1p(cells) - middle))
             return np.where(rng.random(cells.shape) < kept, cells, 0.0)
 
         return step
 
 
-@dataclass(frozen=True)
 class Counts(AbstractTechnicalNoise):
     """The number of molecules (UMI) read: Poisson(x_j)."""
 
     def prepare(self, rng: np.random.Generator, x: Float[np.ndarray, "n d"]) -> Step:
         return lambda rng, cells: rng.poisson(cells).astype(float)
-
-
-def _require_log_normal(what: str, log_mean: float, log_std: float) -> None:
-    if not (np.isfinite(log_mean) and 0 <= log_std < np.inf):
-        raise ConfigError(
-            f"{what} of log mean {log_mean} and log standard deviation {log_std} makes no sense; "
-            "give a finite log_mean and log_std >= 0."
-        )

@@ -1,41 +1,60 @@
-"""`simulate`: from a specification and a seed to a task whose truth is known."""
+"""`Task`: data whose truth is known; `simulate` makes one from a specification and a seed."""
 
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float, Int, Int8
 
+from bacadi.config.choices import Choice, option
 from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError
-from bacadi.simulate.expression import GeneExpressionSpec, express
+from bacadi.simulate.graphs import AbstractGraphFamily, RandomErdosRenyi
 from bacadi.simulate.grn import RegulatoryNetwork
-from bacadi.simulate.synthetic import CausalNetwork, Effects, SyntheticSpec, Unperturbed
+from bacadi.simulate.network import CausalNetwork, Effects
 
 OBSERVATIONAL = "obs"
+
+
+class AbstractSpec(Choice):
+    """A task but for its seed. Its fields are the keys of the TOML file that describes it."""
+
+    n_variables: int = option(20, least=1)
+    graph: AbstractGraphFamily = RandomErdosRenyi()
+
+    @abstractmethod
+    def draw(self, seed: int) -> "Task":
+        """Draw a task. Graph, mechanisms, interventions and samples have random streams of their own, so that
+        specifications which differ only in, say, the number of rows share the network."""
+
+    def _check_targets(self, *per_context: int) -> None:
+        if max(per_context) > self.n_variables:
+            raise ConfigError(
+                f"{max(per_context)} targets per context are more than the {self.n_variables} variables; "
+                "ask for fewer targets."
+            )
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
     """Training data of several contexts, held-out interventional data, and the truth behind both.
 
-    `network` and the effects are in the scale in which they were drawn; `data.scaling` says how the data were scaled.
-    The cell types, one number a row, are a hidden cause of gene expression and None for other tasks.
+    Network, noise and effects are in the units in which they were drawn; `data.scaling` says how the data were scaled.
+    A task that was read from its tables has no specification, and a network only where its mechanisms are linear. The
+    cell types, one number per row, are a hidden cause of gene expression and None for other tasks.
     """
 
-    spec: SyntheticSpec | GeneExpressionSpec
     seed: int
-    network: CausalNetwork | RegulatoryNetwork
+    graph: Int8[np.ndarray, "d d"]
     effects: Effects
     data: ContextData
     held_out_effects: Effects
     held_out: ContextData
+    network: CausalNetwork | RegulatoryNetwork | None = None
+    noise_std: Float[np.ndarray, " d"] | None = None
+    spec: AbstractSpec | None = None
     cell_type: Int[np.ndarray, " n"] | None = None
     held_out_cell_type: Int[np.ndarray, " h"] | None = None
-
-    @property
-    def graph(self) -> Int8[np.ndarray, "d d"]:
-        """The true graph, `graph[i, j] = 1` for i -> j."""
-        return self.network.graph
 
     @property
     def targets(self) -> Int8[np.ndarray, "m d"]:
@@ -47,8 +66,13 @@ class Task:
         """The targets of the held-out contexts, which a method is told; row k belongs to `held_out.contexts[k]`."""
         return self.held_out_effects.targets
 
+    @property
+    def weights(self) -> Float[np.ndarray, "d d"] | None:
+        """The linear coefficient of each edge, None where the mechanisms are not linear."""
+        return self.network.weights if isinstance(self.network, CausalNetwork) else None
+
     def log_density(self) -> Float[np.ndarray, " n"]:
-        """log p(x | context) of each training row under the truth, in the scale of `data`."""
+        """log p(x | context) of each training row under the truth, in the units of `data`."""
         return self._log_density(self.data, self.effects)
 
     def held_out_log_density(self) -> Float[np.ndarray, " n"]:
@@ -57,18 +81,17 @@ class Task:
 
     def _log_density(self, data: ContextData, effects: Effects) -> Float[np.ndarray, " n"]:
         if not isinstance(self.network, CausalNetwork):
-            raise ConfigError("Simulated gene expression has no density in closed form; use a synthetic task for it.")
+            raise ConfigError("The network of this task has no density in closed form; simulate a synthetic task.")
         original = data.scaling.invert(data.x)
         # Change of variables: the density of scaled = (original - shift) / scale has the factor Π scale.
-        return self.network.log_density(original, data.context, effects) + np.log(data.scaling.scale).sum()
+        log_p = self.network.log_density(original, data.context, effects) + np.log(data.scaling.scale)
+        return log_p.sum(axis=1)
 
 
-def simulate(spec: SyntheticSpec | GeneExpressionSpec, seed: int) -> Task:
-    """The task of a specification and a seed; equal arguments give equal tasks.
+def simulate(spec: AbstractSpec, seed: int) -> Task:
+    """Make the task of a specification and a seed; equal arguments give equal tasks.
 
-    Graph, mechanisms, interventions and samples have random streams of their own, so that specifications which differ
-    only in, say, the number of rows share the network.
-
+    >>> from bacadi.simulate import GeneExpressionSpec, SyntheticSpec
     >>> task = simulate(SyntheticSpec(), seed=0)
     >>> task.data.n_rows, task.data.n_contexts, task.held_out.n_rows
     (300, 20, 1000)
@@ -77,46 +100,20 @@ def simulate(spec: SyntheticSpec | GeneExpressionSpec, seed: int) -> Task:
     """
     if seed < 0:
         raise ConfigError(f"The seed {seed} is negative; give 0 or more.")
-    task = _expression(spec, seed) if isinstance(spec, GeneExpressionSpec) else _synthetic(spec, seed)
-    if not spec.standardize:
-        return task
+    return spec.draw(seed)
+
+
+def standardized(task: Task) -> Task:
+    """The task in units in which each training column has mean 0 and standard deviation 1 over all rows."""
     data = task.data.standardized()
-    return replace(task, data=data, held_out=_scaled_alike(task.held_out, data))
+    held_out = replace(task.held_out, x=data.scaling.apply(task.held_out.x), scaling=data.scaling)
+    return replace(task, data=data, held_out=held_out)
 
 
-def _synthetic(spec: SyntheticSpec, seed: int) -> Task:
-    streams = [np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(6)]
-    d = spec.n_variables
-    graph = spec.graph.draw(streams[0], d)
-    network = CausalNetwork(graph, spec.mechanism.draw(streams[1], graph), spec.noise.draw_std(streams[2], d))
-    base = Unperturbed(
-        network.noise_std, lambda rng: spec.mechanism.draw(rng, graph), lambda rng: spec.noise.draw_std(rng, d)
-    )
-    training, test = spec.interventions, spec.held_out
-    effects = training.effect.draw(streams[3], training.draw_targets(streams[3], d), base)
-    data = _sample(streams[4], network, effects, (spec.n_observational, training.rows_per_context))
-    held_out_effects = test.effect.draw(streams[5], test.draw_targets(streams[5], d), base)
-    held_out = _sample(streams[5], network, held_out_effects, (0, test.rows_per_context))
-    return Task(spec, seed, network, effects, data, held_out_effects, held_out)
-
-
-def _expression(spec: GeneExpressionSpec, seed: int) -> Task:
-    drawn = express(spec, seed)
-    n_contexts, n_held_out = len(drawn.effects.targets), len(drawn.held_out_effects.targets)
-    data = _labelled(drawn.data.x, drawn.data.context, n_contexts, "g")
-    held_out = _labelled(drawn.held_out.x, drawn.held_out.context, n_held_out, "g")
-    types = drawn.data.cell_type, drawn.held_out.cell_type
-    return Task(spec, seed, drawn.network, drawn.effects, data, drawn.held_out_effects, held_out, *types)
-
-
-def _sample(rng: np.random.Generator, network: CausalNetwork, effects: Effects, rows: tuple[int, int]) -> ContextData:
-    """Data of `rows[0]` observational rows and `rows[1]` rows for every context."""
-    n_contexts = len(effects.targets)
-    context = np.repeat(np.arange(n_contexts + 1), [rows[0]] + [rows[1]] * n_contexts)
-    return _labelled(network.sample(rng, context, effects), context, n_contexts, "x")
-
-
-def _labelled(x: Float[np.ndarray, "n d"], context: Int[np.ndarray, " n"], n_contexts: int, letter: str) -> ContextData:
+def labelled_data(
+    x: Float[np.ndarray, "n d"], context: Int[np.ndarray, " n"], n_contexts: int, letter: str
+) -> ContextData:
+    """Name variables by the letter and their number, contexts c1, c2, …"""
     return ContextData(
         x,
         context,
@@ -124,8 +121,3 @@ def _labelled(x: Float[np.ndarray, "n d"], context: Int[np.ndarray, " n"], n_con
         contexts=tuple(f"c{k + 1}" for k in range(n_contexts)),
         observational=OBSERVATIONAL if (context == 0).any() else None,
     )
-
-
-def _scaled_alike(data: ContextData, like: ContextData) -> ContextData:
-    x = like.scaling.apply(data.x)
-    return ContextData(x, data.context, data.variables, data.contexts, data.observational, like.scaling)

@@ -293,14 +293,9 @@ class _Run:
     def _progress(self, sweep: int, seconds: float) -> Progress:
         log_p = float(np.mean([replica.sample()[2] for replica in self.replicas]))
         burning_in = sweep < self.burn_in
-        return Progress(
-            sweep,
-            self.total,
-            seconds,
-            "burn-in" if burning_in else "sampling",
-            f"log posterior {log_p:.0f}",
-            {"log_posterior": log_p, "burning_in": burning_in},
-        )
+        entries = {"log_posterior": log_p, "burning_in": burning_in}
+        phase = "burn-in" if burning_in else "sampling"
+        return Progress(sweep, self.total, seconds, phase, f"log posterior {log_p:.0f}", entries)
 
     def _draws(self) -> ChainDraws:
         n = min(self.wanted, *(len(replica.draws) for replica in self.replicas))

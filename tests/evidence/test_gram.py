@@ -9,22 +9,27 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from bacadi.model.effect import EffectMixture, HardGaussian, HardTheta, ScaleGaussian, ShiftGaussian, SoftGaussian
 from scipy.stats import invgamma, kstest, multivariate_normal, multivariate_t, norm
 
 from bacadi.data.contexts import ContextData
 from bacadi.evidence.collapsed import EffectKind, EffectStates
-from bacadi.evidence.rows import RowsEvidence
+from bacadi.evidence.effects import effect_states
+from bacadi.evidence.reading import RowsEvidence, collapse, evidence_of
 from bacadi.graph import all_dags, cpdag
-from bacadi.model.bge import BGe
+from bacadi.model.effects import EffectMixture, HardGaussian, ScaleGaussian, ShiftGaussian, SoftGaussian
+from bacadi.model.integrated import BGe
 from bacadi.model.linear import LinearGaussian, LinearTheta
-from bacadi.model.mechanism import AnyMechanism
+from bacadi.model.mechanism import Mechanism
 from bacadi.model.model import Model
 from bacadi.model.noise import FixedNoise, InferredNoise
+from bacadi.relaxed.density import Density
+from bacadi.relaxed.effects import HardTheta
 from bacadi.relaxed.latent import Structures
+from bacadi.relaxed.mechanisms import log_evidence, prepare
 
 D, M = 4, 4
-KINDS = EffectMixture((HardGaussian(), ShiftGaussian(1.5), ScaleGaussian((0.25, 4.0)), SoftGaussian()))
+HARD = HardGaussian(FixedNoise(0.5**0.5))
+KINDS = EffectMixture((HARD, ShiftGaussian(1.5), ScaleGaussian((0.25, 4.0)), SoftGaussian()))
 
 
 def some_data(seed: int, counts: tuple[int, ...] = (12, 6, 5, 1, 4), d: int = D) -> ContextData:
@@ -45,10 +50,10 @@ class Textbook(NamedTuple):
 
 
 FIXED, INFERRED = FixedNoise(0.7), InferredNoise(2.5, 0.4)
-MODELS: dict[str, tuple[AnyMechanism, Textbook]] = {
-    "known noise": (LinearGaussian(FIXED, 1.3), Textbook(1.3**2 / 0.49, None, lambda _: (0.49,))),
+MODELS: dict[str, tuple[Mechanism, Textbook]] = {
+    "known noise": (LinearGaussian(FIXED, 1.3, None), Textbook(1.3**2 / 0.49, None, lambda _: (0.49,))),
     "known noise, intercept": (LinearGaussian(FIXED, 1.3, 3.0), Textbook(1.3**2 / 0.49, 9 / 0.49, lambda _: (0.49,))),
-    "noise inferred": (LinearGaussian(INFERRED, 1.3), Textbook(1.69, None, lambda _: (2.5, 0.4))),
+    "noise inferred": (LinearGaussian(INFERRED, 1.3, None), Textbook(1.69, None, lambda _: (2.5, 0.4))),
     "noise inferred, intercept": (LinearGaussian(INFERRED, 1.3, 3.0), Textbook(1.69, 9.0, lambda _: (2.5, 0.4))),
     # Geiger, Heckerman 2002: T = t I, t = α_μ (α_ω - d - 1) / (α_μ + 1) = .75 · 2 / 1.75 with α_ω = d + 3.
     "BGe": (BGe(0.75, 3.0), Textbook(7 / 6, 4 / 3, lambda size: ((3.0 + size + 1) / 2, 3 / 7))),
@@ -101,8 +106,8 @@ def requests(seed: int, n: int, states: EffectStates, m: int = M) -> tuple[np.nd
 @pytest.mark.parametrize("name", MODELS)
 def test_evidence_is_the_dense_gaussian_or_t(name: str) -> None:
     mechanism, book = MODELS[name]
-    states = KINDS.states(data := some_data(1))
-    evidence, (nodes, parents, columns) = mechanism.evidence(data, states), requests(2, 60, states)
+    states = effect_states(KINDS, data := some_data(1))
+    evidence, (nodes, parents, columns) = evidence_of(mechanism, data, states), requests(2, 60, states)
     found = [evidence.log_evidence(int(j), p, s) for j, p, s in zip(nodes, parents, columns, strict=True)]
     expected = [reference(book, data, states, int(j), p, s) for j, p, s in zip(nodes, parents, columns, strict=True)]
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
@@ -116,8 +121,8 @@ def test_repeated_and_shuffled_rows(name: str) -> None:
     data, rng = some_data(3), np.random.default_rng(0)
     at = rng.permutation(np.repeat(np.arange(data.n_rows), 5))
     many = ContextData(data.x[at], data.context[at], data.variables, data.contexts, "obs")
-    states = KINDS.states(many)
-    evidence, small = mechanism.evidence(many, states), mechanism.evidence(data, KINDS.states(data))
+    states = effect_states(KINDS, many)
+    evidence, small = evidence_of(mechanism, many, states), evidence_of(mechanism, data, effect_states(KINDS, data))
     assert evidence.tables.gram.nbytes == small.tables.gram.nbytes
     for j, p, s in zip(*requests(4, 12, states), strict=True):
         expected = reference(book, many, states, int(j), p, s)
@@ -126,22 +131,22 @@ def test_repeated_and_shuffled_rows(name: str) -> None:
 
 def test_bge_is_that_of_the_differentiable_reading() -> None:
     data, mechanism = some_data(5), BGe(0.75, 3.0)
-    states = HardGaussian().states(data)
+    states = effect_states(HARD, data)
     nodes, parents, columns = requests(6, 40, states)
-    found = mechanism.evidence(data, states).log_evidences(nodes, parents, columns)
+    found = evidence_of(mechanism, data, states).log_evidences(nodes, parents, columns)
     hard = (columns * states.hard_log_evidence[:, nodes].T).sum(axis=1)
     with jax.enable_x64(True):
-        statistics = mechanism.prepare(data, jnp.dtype("float64"))
+        statistics = prepare(mechanism, data, jnp.dtype("float64"))
         graphs, keep = np.zeros((D, 40, D)), np.ones((M + 1, 40, D))
         for b, j in enumerate(nodes):
             graphs[:, b, j], keep[1:, b, j] = parents[b], 1 - columns[b]
-        other = np.asarray(mechanism.log_evidence(jnp.asarray(graphs), jnp.asarray(keep), statistics))
+        other = np.asarray(log_evidence(mechanism, jnp.asarray(graphs), jnp.asarray(keep), statistics))
     np.testing.assert_allclose(found - hard, other[np.arange(40), nodes], rtol=1e-9)
 
 
 def test_bge_scores_markov_equivalent_graphs_alike() -> None:
     data = some_data(7, (15,), 4)
-    evidence = BGe(0.75, 3.0).evidence(data, HardGaussian().states(data))
+    evidence = evidence_of(BGe(0.75, 3.0), data, effect_states(HARD, data))
     by_class: dict[bytes, list[float]] = {}
     for graph in all_dags(4):
         edges, none = graph.astype(bool), np.zeros((4, 0), np.int8)
@@ -157,16 +162,16 @@ def test_known_noise_collapse_is_the_integral_of_psi(graph: np.ndarray) -> None:
     """∫∫ Ψ dθ dμ, column by column, by the trapezoid rule: the two readings are one model."""
     data = some_data(8, (9, 5), 2)
     data = ContextData(data.x / data.x.std(), data.context, data.variables, data.contexts, "obs")
-    model = Model(LinearGaussian(FixedNoise(0.6), 1.2), HardGaussian(FixedNoise(0.8), 0.3, 2.0))
-    collapsed = model.collapse(data)
+    model = Model(LinearGaussian(FixedNoise(0.6), 1.2, None), HardGaussian(FixedNoise(0.8), 0.3, 2.0))
+    collapsed = collapse(model, data)
     weights, means = np.linspace(-9, 9, 451), np.linspace(-13, 13, 451)
     with jax.enable_x64(True):
-        prepared = model.prepare(data, dtype=jnp.dtype("float64"))
+        density = Density.of(model, data, dtype=jnp.dtype("float64"))
 
         def psi(targets: jnp.ndarray, weight: jnp.ndarray, mean: jnp.ndarray) -> jnp.ndarray:
             theta = LinearTheta(jnp.full((2, 2), weight), None, None)
             structures = Structures(jnp.asarray(graph, float)[:, None, :], targets[:, None, :])
-            return model.log_psi(theta, HardTheta(jnp.full((1, 2), mean), None), structures, prepared)[0]
+            return density.log_psi(theta, HardTheta(jnp.full((1, 2), mean), None), structures)[0]
 
         over = jax.jit(jax.vmap(jax.vmap(psi, in_axes=(None, None, 0)), in_axes=(None, 0, None)))
         for state in product((0, 1), repeat=2):
@@ -182,18 +187,18 @@ def test_known_noise_collapse_is_the_integral_of_psi(graph: np.ndarray) -> None:
 
 def test_inferred_noise_collapse_is_the_integral_of_psi() -> None:
     data = some_data(9, (14,), 2)
-    model = Model(LinearGaussian(InferredNoise(2.5, 0.4), 1.2), HardGaussian())
+    model = Model(LinearGaussian(InferredNoise(2.5, 0.4), 1.2, None), HARD)
     graph = np.array([[0, 1], [0, 0]], np.int8)
-    found = model.collapse(data).evidence.log_evidence(1, graph[:, 1].astype(bool), np.zeros(0, np.int8))
+    found = collapse(model, data).evidence.log_evidence(1, graph[:, 1].astype(bool), np.zeros(0, np.int8))
     weights, log_stds = np.linspace(-12, 12, 2401), np.linspace(-3, 3, 301)
     with jax.enable_x64(True):
-        prepared = model.prepare(data, dtype=jnp.dtype("float64"))
+        density = Density.of(model, data, dtype=jnp.dtype("float64"))
 
         def psi(weight: jnp.ndarray, log_std: jnp.ndarray) -> jnp.ndarray:
             theta = LinearTheta(jnp.full((2, 2), weight), None, jnp.full(2, log_std))
             structures = Structures(jnp.asarray(graph, float)[:, None, :], jnp.zeros((0, 1, 2)))
             effect = HardTheta(jnp.zeros((0, 2)), None)
-            return model.log_psi(theta, effect, structures, prepared)[0, 1]
+            return density.log_psi(theta, effect, structures)[0, 1]
 
         values = np.asarray(jax.jit(jax.vmap(jax.vmap(psi, in_axes=(None, 0)), in_axes=(0, None)))(weights, log_stds))
     np.testing.assert_allclose(found, np.log(np.trapezoid(np.trapezoid(np.exp(values), log_stds), weights)), rtol=1e-6)
@@ -203,14 +208,14 @@ def test_inferred_noise_collapse_is_the_integral_of_psi() -> None:
 def test_a_function_of_rows_gives_the_same(name: str) -> None:
     mechanism, book = MODELS[name]
     data = some_data(10)
-    states = EffectMixture((HardGaussian(), SoftGaussian())).states(data)
+    states = effect_states(EffectMixture((HARD, SoftGaussian())), data)
 
-    def log_evidence(node: int, parents: np.ndarray, rows: np.ndarray) -> float:
+    def of_rows(node: int, parents: np.ndarray, rows: np.ndarray) -> float:
         return dense(book, rows[:, node], rows[:, parents], np.eye(len(rows)))
 
     asked = requests(11, 30, states)
-    one = RowsEvidence(log_evidence, data, states).log_evidences(*asked)
-    np.testing.assert_allclose(one, mechanism.evidence(data, states).log_evidences(*asked), rtol=1e-9)
+    one = RowsEvidence(of_rows, data, states).log_evidences(*asked)
+    np.testing.assert_allclose(one, evidence_of(mechanism, data, states).log_evidences(*asked), rtol=1e-9)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -220,9 +225,9 @@ def test_collinear_columns_of_any_scale_have_a_finite_evidence(name: str, scale:
     data = some_data(12)
     x = scale * np.column_stack([data.x[:, 0], data.x[:, 0], data.x[:, 0] + data.x[:, 1], data.x[:, 1]])
     same = ContextData(x, data.context, data.variables, data.contexts, "obs")
-    states = KINDS.states(same)
+    states = effect_states(KINDS, same)
     asked = requests(13, 200, states)
-    assert np.isfinite(MODELS[name][0].evidence(same, states).log_evidences(*asked)).all()
+    assert np.isfinite(evidence_of(MODELS[name][0], same, states).log_evidences(*asked)).all()
 
 
 class Moments(NamedTuple):
@@ -268,8 +273,8 @@ def test_parameter_draws_have_their_closed_form(name: str) -> None:
     """Node 3 with parents 0 and 2 is hit by a shift, a scale, a hard and a soft effect at once; node 1 is a root."""
     mechanism, book = MODELS[name]
     data, n = some_data(14, (9, 6, 5, 4, 7)), 20_000
-    states = KINDS.states(data)
-    evidence = mechanism.evidence(data, states)
+    states = effect_states(KINDS, data)
+    evidence = evidence_of(mechanism, data, states)
     graph, state = np.zeros((D, D), np.int8), np.zeros((M, D), np.int8)
     graph[[0, 2], 3] = 1
     named = {name: at for at, name in enumerate(states.names)}

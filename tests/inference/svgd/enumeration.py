@@ -9,22 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bacadi.data.contexts import ContextData
 from bacadi.graph import all_digraphs
-from bacadi.model.model import Model, ModelData
+from bacadi.relaxed.density import Density
 from bacadi.relaxed.latent import Particle, Structures
-
-VARIABLES = ("a", "b", "c", "d")
-
-
-def small_data(counts: tuple[int, ...] = (3, 1, 2), d: int = 3, seed: int = 0) -> ContextData:
-    """Few rows, so that Ψ differs little between structures and Monte Carlo can be exact about it."""
-    rng = np.random.default_rng(seed)
-    context = np.repeat(np.arange(len(counts)), counts)
-    x = 0.7 * rng.normal(size=(len(context), d))
-    x[:, 1] += 0.5 * x[:, 0]
-    contexts = tuple(f"k{k}" for k in range(1, len(counts)))
-    return ContextData(x, context, VARIABLES[:d], contexts, "obs" if counts[0] else None)
 
 
 class Everything(NamedTuple):
@@ -38,18 +25,20 @@ class Everything(NamedTuple):
         return Structures(jnp.moveaxis(self.graphs, 0, 1), jnp.moveaxis(self.targets, 0, 1))
 
 
-def everything(data: ModelData) -> Everything:
-    d, m = data.n_variables, data.n_contexts
+def everything(density: Density) -> Everything:
+    d, m = density.n_variables, density.n_contexts
     graphs = all_digraphs(d).astype(float)
     targets = np.array(list(product((0.0, 1.0), repeat=m * d))).reshape(2 ** (m * d), m, d)
     n, t = len(graphs), len(targets)
     return Everything(
-        jnp.asarray(np.repeat(graphs, t, axis=0), data.dtype), jnp.asarray(np.tile(targets, (n, 1, 1)), data.dtype)
+        jnp.asarray(np.repeat(graphs, t, axis=0), density.dtype),
+        jnp.asarray(np.tile(targets, (n, 1, 1)), density.dtype),
     )
 
 
 def log_mass(particle: Particle, alpha: float, every: Everything) -> jax.Array:
-    """log p(G | Z) p(I | Γ) of every structure, by products of σ(α u·v) and σ(α γ) as in Eqs. (6) and (8)."""
+    """log p(G | Z) p(I | Γ) of every structure, by products of σ(α u·v) and σ(α γ): Eq. (7), p_α(G | Z), and
+    Eq. (9), p(I | Γ)."""
     edge = jax.nn.sigmoid(alpha * jnp.einsum("ir,jr->ij", particle.z[0], particle.z[1]))
     target = jax.nn.sigmoid(alpha * particle.gamma)
     off = 1 - jnp.eye(edge.shape[0])
@@ -58,19 +47,19 @@ def log_mass(particle: Particle, alpha: float, every: Everything) -> jax.Array:
 
 
 @eqx.filter_jit
-def log_psi(particle: Particle, model: Model, data: ModelData, every: Everything) -> jax.Array:
+def log_psi(particle: Particle, density: Density, every: Everything) -> jax.Array:
     """log Ψ of every structure."""
-    return jnp.sum(model.log_psi(particle.theta, particle.theta_int, every.structures, data), axis=1)
+    return jnp.sum(density.log_psi(particle.theta, particle.theta_int, every.structures), axis=1)
 
 
-def exact_log_expected_psi(alpha: float, model: Model, data: ModelData) -> Callable[[Particle], jax.Array]:
+def exact_log_expected_psi(alpha: float, density: Density) -> Callable[[Particle], jax.Array]:
     """log Σ_G Σ_I p(G | Z) p(I | Γ) Ψ(G, I), a function of the particle."""
-    every = everything(data)
-    return lambda particle: jax.nn.logsumexp(log_mass(particle, alpha, every) + log_psi(particle, model, data, every))
+    every = everything(density)
+    return lambda particle: jax.nn.logsumexp(log_mass(particle, alpha, every) + log_psi(particle, density, every))
 
 
-def posterior_mass(particle: Particle, alpha: float, model: Model, data: ModelData) -> tuple[Everything, np.ndarray]:
+def posterior_mass(particle: Particle, alpha: float, density: Density) -> tuple[Everything, np.ndarray]:
     """p(G, I | Ω, D) of every structure: p(G|Z) p(I|Γ) Ψ / E[Ψ], the weights of Proposition 1."""
-    every = everything(data)
-    log_p = log_mass(particle, alpha, every) + log_psi(particle, model, data, every)
+    every = everything(density)
+    log_p = log_mass(particle, alpha, every) + log_psi(particle, density, every)
     return every, np.asarray(jax.nn.softmax(log_p))

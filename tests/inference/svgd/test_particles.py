@@ -6,40 +6,42 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from bacadi.model.effect import HardGaussian, SoftGaussian
 
 from bacadi.data.contexts import ContextData
 from bacadi.errors import InferenceError
+from bacadi.evidence.reading import collapse
 from bacadi.graph.dag import is_acyclic
-from bacadi.inference.svgd.estimators import FiniteReading, LimitReading
-from bacadi.inference.svgd.method import SVGD, Finished, Info, Problem, Tempered, init
-from bacadi.inference.svgd.particles import Draws, collapse_draws, to_posterior
-from bacadi.model.bge import BGe
+from bacadi.inference.method import Problem
+from bacadi.inference.svgd.method import SVGD, Descent, Info, init
+from bacadi.inference.svgd.particles import ParticleDraws, as_particle_model, collapse_draws, to_posterior
+from bacadi.inference.svgd.readers import AbstractReader, FiniteAlpha, LimitGraphs
+from bacadi.model.effects import SoftGaussian
 from bacadi.model.knowledge import Knowledge
 from bacadi.model.model import Model
-from bacadi.model.neural import NeuralGaussian
 from bacadi.posterior import weights
+from bacadi.posterior.weights import Tempered
+from bacadi.relaxed.density import Density
 
-from .enumeration import small_data
+from ...small import PAPER, PAPER_BGE, PAPER_NETWORKS, small_data
 
 DATA = small_data((5, 2, 3))
 MODELS = {
-    "linear": Model(effect=HardGaussian(mean_prior_std=1.0)),
-    "soft": Model(effect=SoftGaussian()),
-    "neural": Model(mechanism=NeuralGaussian()),
-    "BGe": Model(mechanism=BGe()),
+    "linear": PAPER.replace(effect=PAPER.effect.replace(mean_prior_std=1.0)),
+    "soft": PAPER.replace(effect=SoftGaussian()),
+    "neural": PAPER_NETWORKS,
+    "BGe": PAPER_BGE,
 }
 
 
-def random_draws(n: int, seed: int = 0) -> Draws:
+def random_draws(n: int, seed: int = 0) -> ParticleDraws:
     rng = np.random.default_rng(seed)
     graphs = rng.integers(0, 2, (2, n, 3, 3)) * (1 - np.eye(3, dtype=int))
-    return Draws(graphs.astype(np.int8), rng.integers(0, 2, (2, n, 2, 3)).astype(np.int8), np.zeros((2, n)))
+    return ParticleDraws(graphs.astype(np.int8), rng.integers(0, 2, (2, n, 2, 3)).astype(np.int8), np.zeros((2, n)))
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
 def test_log_density_is_that_of_the_collapsed_posterior(model: Model) -> None:
-    collapsed = model.collapse(DATA)
+    collapsed = collapse(model, DATA)
     for n_sweeps in (0, 2):
         found = collapse_draws(np.random.default_rng(1), collapsed, random_draws(20), n_sweeps)
         for index in np.ndindex(2, 20):
@@ -55,8 +57,8 @@ def test_targets_follow_their_conditional(model: Model) -> None:
     """20,000 draws of one graph, 20 sweeps: probabilities of all 4 states of each of 3 columns, 5 standard errors each,
     false-alarm rate 7e-6."""
     graph, n = np.array([[0, 1, 1], [0, 0, 1], [0, 0, 0]], np.int8), 20_000
-    draws = Draws(np.tile(graph, (1, n, 1, 1)), np.zeros((1, n, 2, 3), np.int8), np.zeros((1, n)))
-    collapsed = model.collapse(DATA)
+    draws = ParticleDraws(np.tile(graph, (1, n, 1, 1)), np.zeros((1, n, 2, 3), np.int8), np.zeros((1, n)))
+    collapsed = collapse(model, DATA)
     found = collapse_draws(np.random.default_rng(2), collapsed, draws, 20).targets[0]
     states = np.array([[0, 0], [0, 1], [1, 0], [1, 1]], np.int8)
     for j in range(3):
@@ -72,50 +74,50 @@ def test_targets_follow_their_conditional(model: Model) -> None:
 
 def test_known_targets_are_kept() -> None:
     known = np.array([[1.0, 0.0, np.nan], [np.nan, 1.0, 0.0]])
-    collapsed = MODELS["linear"].collapse(DATA, Knowledge.none(3, 2).known_targets(known))
+    collapsed = collapse(MODELS["linear"], DATA, Knowledge.none(3, 2).known_targets(known))
     draws = random_draws(20)
-    told = Draws(draws.graphs, np.where(np.isnan(known), draws.targets, known).astype(np.int8), draws.log_p)
+    told = ParticleDraws(draws.graphs, np.where(np.isnan(known), draws.targets, known).astype(np.int8), draws.log_p)
     found = collapse_draws(np.random.default_rng(0), collapsed, told, 3)
     assert (found.targets[..., ~np.isnan(known)] == known[~np.isnan(known)]).all()
     assert np.isfinite(found.log_p[is_acyclic(draws.graphs)]).all()
 
 
-def read(model: Model, svgd: SVGD, data: ContextData = DATA, known: np.ndarray | None = None):
-    problem = Problem(replace(svgd, n_particles=6), model, model.prepare(data, known), jax.random.key(0))
-    state = init(problem)._replace(step=jnp.asarray(100))
+def read(model: Model, svgd: SVGD, data: ContextData = DATA):
+    descent = Descent(svgd.replace(n_particles=6), Density.of(model, data), jax.random.key(0))
+    state = init(descent)._replace(step=jnp.asarray(100))
     trace = Info(*(np.zeros((1, 6)) for _ in Info._fields))
-    return to_posterior(problem, Finished(state, trace), data, {})
+    return to_posterior(descent, state, trace, Problem(data, model, Knowledge.none(3, data.n_contexts)))
 
 
-@pytest.mark.parametrize("model", [MODELS["linear"], Model(mechanism=NeuralGaussian())], ids=["linear", "network"])
-@pytest.mark.parametrize("reading", [LimitReading(), FiniteReading(3, 8)], ids=["limit", "finite"])
-def test_weights_are_those_of_the_collapsed_posterior(reading: LimitReading | FiniteReading, model: Model) -> None:
-    posterior = read(model, SVGD(reading=reading, weighting=weights.posterior))
-    collapsed = model.explicit().collapse(DATA)
+@pytest.mark.parametrize("model", [MODELS["linear"], PAPER_NETWORKS], ids=["linear", "network"])
+@pytest.mark.parametrize("reader", [LimitGraphs(), FiniteAlpha(3, 8)], ids=["limit", "finite"])
+def test_weights_are_those_of_the_collapsed_posterior(reader: AbstractReader, model: Model) -> None:
+    posterior = read(model, SVGD(reader=reader, weighting=weights.posterior))
+    collapsed = collapse(as_particle_model(model), DATA)
     assert posterior.attrs["collapsed_weights"] and posterior.log_weight.shape in {(1, 6), (6, 3)}
     pairs = zip(posterior.graph.reshape(-1, 3, 3), posterior.intervention_target.reshape(-1, 2, 3), strict=True)
     truth = np.array([collapsed.log_posterior(g, i) if is_acyclic(g) else -np.inf for g, i in pairs])
     np.testing.assert_allclose(posterior.log_weight.ravel(), weights.posterior(truth), atol=1e-6)
-    again = read(model, SVGD(reading=reading, weighting=weights.posterior))
+    again = read(model, SVGD(reader=reader, weighting=weights.posterior))
     np.testing.assert_array_equal(again.intervention_target, posterior.intervention_target)
 
 
 def test_networks_without_parents_are_weighed_with_the_mean_their_biases_give_them() -> None:
-    model, data = Model(mechanism=NeuralGaussian()), replace(DATA, x=DATA.x + 2)
+    model, data = PAPER_NETWORKS, replace(DATA, x=DATA.x + 2)
     empty, none = np.zeros((3, 3), np.int8), np.zeros((2, 3), np.int8)
-    log_p = [each.collapse(data).log_posterior(empty, none) for each in (model, model.explicit())]
+    log_p = [collapse(each, data).log_posterior(empty, none) for each in (model, as_particle_model(model))]
     assert log_p[0] < log_p[1] - 100  # ten rows of three variables, two units off at a noise of σ² = .1
 
 
 def test_targets_of_particles_stay_on_request() -> None:
-    svgd = SVGD(reading=LimitReading())
-    kept, point = read(Model(), replace(svgd, target_sweeps=0)), read(Model(), replace(svgd, collapsed=False))
+    svgd = SVGD(reader=LimitGraphs())
+    kept, point = read(PAPER, svgd.replace(target_sweeps=0)), read(PAPER, svgd.replace(collapsed=False))
     np.testing.assert_array_equal(kept.intervention_target, point.intervention_target)
     assert kept.attrs["collapsed_weights"] and not np.array_equal(kept.log_weight, point.log_weight)
 
 
 def test_without_closed_form_or_wish_particles_are_weighed_at_the_point() -> None:
-    deep = Model(mechanism=NeuralGaussian(hidden=(2, 2)))
+    deep = PAPER_NETWORKS.replace(mechanism=PAPER_NETWORKS.mechanism.replace(hidden=(2, 2)))
     for posterior in (read(deep, SVGD()), read(MODELS["linear"], SVGD(collapsed=False))):
         assert not posterior.attrs["collapsed_weights"]
         kept = np.exp(posterior.log_weight)
@@ -123,7 +125,7 @@ def test_without_closed_form_or_wish_particles_are_weighed_at_the_point() -> Non
 
 
 def test_observational_data_alone() -> None:
-    assert read(Model(), SVGD(), small_data((6,))).intervention_target.shape == (6, 16, 0, 3)
+    assert read(PAPER, SVGD(), small_data((6,))).intervention_target.shape == (6, 16, 0, 3)
 
 
 @pytest.mark.parametrize("n_draws", [1, 8])

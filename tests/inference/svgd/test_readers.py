@@ -5,27 +5,28 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from bacadi.model.effect import HardGaussian
 
 from bacadi.graph.dag import is_acyclic
-from bacadi.inference.svgd.estimators import FiniteReading, LimitReading
-from bacadi.model.bge import BGe
-from bacadi.model.linear import LinearGaussian
+from bacadi.inference.svgd.readers import FiniteAlpha, LimitGraphs
+from bacadi.model.effects import HardGaussian
 from bacadi.model.model import Model
 from bacadi.model.noise import FixedNoise
+from bacadi.relaxed.density import Density
 from bacadi.relaxed.latent import Particle, target_logits
 
-from .enumeration import everything, log_mass, log_psi, posterior_mass, small_data
+from ...small import PAPER, PAPER_BGE, small_data
+from .enumeration import everything, log_mass, log_psi, posterior_mass
 
-MODEL = Model(
-    mechanism=LinearGaussian(noise=FixedNoise(1.0)), effect=HardGaussian(noise=FixedNoise(1.0), mean_prior_std=1.0)
+MODEL = PAPER.replace(
+    mechanism=PAPER.mechanism.replace(noise=FixedNoise(1.0)),
+    effect=HardGaussian(noise=FixedNoise(1.0), mean_prior_std=1.0),
 )
-DATA = MODEL.prepare(small_data((3, 1)))
+DENSITY = Density.of(MODEL, small_data((3, 1)))
 ALPHA = 1.3
 
 
 def a_particle(seed: int) -> Particle:
-    particle = MODEL.init(jax.random.key(seed), DATA)
+    particle = DENSITY.init(jax.random.key(seed))
     return particle._replace(z=1.5 * particle.z, gamma=3 * particle.gamma)
 
 
@@ -34,10 +35,10 @@ def test_proposition_1_over_a_prior_of_few_particles() -> None:
 
     The left side sums structures of the mixture directly; the right side has E[Ψ] by columns and summed-out targets.
     """
-    every, particles = everything(DATA), [a_particle(seed) for seed in range(4)]
+    every, particles = everything(DENSITY), [a_particle(seed) for seed in range(4)]
     prior = np.array([0.1, 0.2, 0.3, 0.4])
     joint = sum(
-        w * np.exp(np.asarray(log_mass(p, ALPHA, every) + log_psi(p, MODEL, DATA, every), float))
+        w * np.exp(np.asarray(log_mass(p, ALPHA, every) + log_psi(p, DENSITY, every), float))
         for w, p in zip(prior, particles, strict=True)
     )
     f = np.asarray(every.graphs)[:, 0, 1] * (1 + np.asarray(every.targets).sum(axis=(1, 2)))
@@ -46,34 +47,33 @@ def test_proposition_1_over_a_prior_of_few_particles() -> None:
     graphs = jnp.moveaxis(every.graphs[:: 2**3], 0, 1)
     log_evidence, ratio = [], []
     for particle in particles:
-        logits = target_logits(particle.gamma, ALPHA, DATA.known_targets)
-        columns = eqx.filter_jit(MODEL.log_psi_over_targets)(particle.theta, particle.theta_int, graphs, logits, DATA)
-        no_targets = everything(MODEL.prepare(small_data((3,))))
+        logits = target_logits(particle.gamma, ALPHA, DENSITY.known_targets)
+        columns = eqx.filter_jit(DENSITY.log_psi_over_targets)(particle.theta, particle.theta_int, graphs, logits)
+        no_targets = everything(Density.of(MODEL, small_data((3,))))
         log_g = log_mass(particle._replace(gamma=jnp.zeros((0, 3))), ALPHA, no_targets)
         log_evidence.append(float(jax.nn.logsumexp(log_g + jnp.sum(columns, axis=1))))
-        _, mass = posterior_mass(particle, ALPHA, MODEL, DATA)
+        _, mass = posterior_mass(particle, ALPHA, DENSITY)
         ratio.append(mass @ f)
     weight = prior * np.exp(log_evidence)
     np.testing.assert_allclose(weight @ np.array(ratio) / weight.sum(), left, rtol=1e-4)
 
 
-@pytest.mark.parametrize("model", [MODEL, Model(mechanism=BGe(), effect=MODEL.effect)], ids=["linear", "BGe"])
-def test_finite_reading_draws_from_the_ratio(model: Model) -> None:
+@pytest.mark.parametrize("model", [MODEL, PAPER_BGE.replace(effect=MODEL.effect)], ids=["linear", "BGe"])
+def test_finite_alpha_draws_from_the_ratio(model: Model) -> None:
     """Marginals of p(G, I | Ω, D) over DAGs by enumeration; 40 batches of 200 draws, 5 standard errors of 9 numbers,
     false-alarm rate 1.2e-4. 300 candidates cover all columns of three variables; 40 sweeps forget the start."""
-    particle = a_particle(0)
-    particle = particle if model.has_parameters else particle._replace(theta=())
+    particle, density = a_particle(0), Density.of(model, small_data((3, 1)))
+    particle = particle if density.has_parameters else particle._replace(theta=())
 
     @eqx.filter_jit
     def batches(keys: jax.Array) -> tuple[jax.Array, jax.Array]:
         def one(key: jax.Array) -> tuple[jax.Array, jax.Array]:
-            read = FiniteReading(200, 300, 40)(key, particle, ALPHA, (model, data))
+            read = FiniteAlpha(200, 300, 40).read(key, particle, (), ALPHA, density)
             return jnp.mean(read.graphs, axis=0), jnp.mean(read.targets, axis=0)
 
         return jax.lax.map(one, keys)
 
-    data = model.prepare(small_data((3, 1)))
-    every, mass = posterior_mass(particle, ALPHA, model, data)
+    every, mass = posterior_mass(particle, ALPHA, density)
     mass = np.where(is_acyclic(np.asarray(every.graphs).astype(int)), mass, 0)
     mass /= mass.sum()
     truths = np.tensordot(mass, every.graphs, 1), np.tensordot(mass, every.targets, 1)
@@ -82,18 +82,18 @@ def test_finite_reading_draws_from_the_ratio(model: Model) -> None:
         assert (np.abs(np.mean(sampled, axis=0) - truth) <= 5 * error + 1e-6).all()
 
 
-def test_finite_reading_carries_the_joint_of_its_draws() -> None:
+def test_finite_alpha_carries_the_joint_of_its_draws() -> None:
     particle = a_particle(1)
-    read = eqx.filter_jit(FiniteReading(5, 16))(jax.random.key(0), particle, ALPHA, (MODEL, DATA))
-    joint = eqx.filter_jit(MODEL.log_joint)
+    read = eqx.filter_jit(FiniteAlpha(5, 16).read)(jax.random.key(0), particle, (), ALPHA, DENSITY)
+    joint = eqx.filter_jit(DENSITY.log_joint)
     for graph, targets, log_joint in zip(read.graphs, read.targets, read.log_joint, strict=True):
-        assert abs(float(joint(particle, graph, targets, DATA) - log_joint)) < 1e-3
+        assert abs(float(joint(particle, graph, targets) - log_joint)) < 1e-3
 
 
 def test_proposition_2_is_the_limit_of_proposition_1() -> None:
-    """As α grows the exact marginals given a particle go to the limit graph and targets, which LimitReading gives."""
+    """As α grows the exact marginals given a particle go to the limit graph and targets, which `LimitGraphs` gives."""
     particle = a_particle(2)
-    limit = eqx.filter_jit(LimitReading())(jax.random.key(0), particle, ALPHA, (MODEL, DATA))
+    limit = eqx.filter_jit(LimitGraphs().read)(jax.random.key(0), particle, (), ALPHA, DENSITY)
     scores = np.abs(np.asarray(particle.z[0] @ particle.z[1].T))[~np.eye(3, dtype=bool)]
     assert min(scores.min(), np.abs(particle.gamma).min()) > 0.01  # no entry sits on the fence
     gaps = []
@@ -108,21 +108,21 @@ def marginals(particle: Particle, alpha: float) -> tuple[np.ndarray, np.ndarray]
 
     In float64 and by logarithms, so that a large α gives a number or minus infinity and never NaN.
     """
-    every = everything(DATA)
+    every = everything(DENSITY)
     scores = np.asarray(particle.z[0] @ particle.z[1].T, float)
     off = ~np.eye(3, dtype=bool)
     signs = 2 * np.asarray(every.graphs, float) - 1
     log_p = -np.logaddexp(0, -alpha * signs * scores)[:, off].sum(axis=1)
     target_signs = 2 * np.asarray(every.targets, float) - 1
     log_p -= np.logaddexp(0, -alpha * target_signs * np.asarray(particle.gamma, float)).sum(axis=(1, 2))
-    log_p += np.asarray(log_psi(particle, MODEL, DATA, every), float)
+    log_p += np.asarray(log_psi(particle, DENSITY, every), float)
     mass = np.exp(log_p - log_p.max())
     mass /= mass.sum()
     return np.tensordot(mass, every.graphs, 1), np.tensordot(mass, every.targets, 1)
 
 
-def test_limit_reading_weighs_by_the_joint() -> None:
+def test_limit_graphs_are_weighed_by_the_joint() -> None:
     particle = a_particle(3)
-    read = eqx.filter_jit(LimitReading())(jax.random.key(0), particle, ALPHA, (MODEL, DATA))
-    joint = eqx.filter_jit(MODEL.log_joint)(particle, read.graphs[0], read.targets[0], DATA)
+    read = eqx.filter_jit(LimitGraphs().read)(jax.random.key(0), particle, (), ALPHA, DENSITY)
+    joint = eqx.filter_jit(DENSITY.log_joint)(particle, read.graphs[0], read.targets[0])
     assert abs(float(read.log_joint[0] - joint)) < 1e-3 and read.graphs.shape == (1, 3, 3)

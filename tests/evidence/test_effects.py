@@ -1,25 +1,18 @@
 """The states of every effect, the evidence of the hard one against dense densities, and draws of its parameters."""
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
-from bacadi.model.effect import (
-    AbstractEffect,
-    EffectMixture,
-    HardGaussian,
-    ScaleGaussian,
-    ShiftGaussian,
-    SoftGaussian,
-)
+from scipy import integrate, stats
 from scipy.stats import invgamma, kstest, multivariate_normal, multivariate_t
 
 from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError
 from bacadi.evidence.collapsed import EffectKind
-from bacadi.model.linear import LinearGaussian
+from bacadi.evidence.effects import draw_hard_effects, effect_states, hard_log_evidence
+from bacadi.model.effects import EffectMixture, HardGaussian, ScaleGaussian, ShiftGaussian, SoftGaussian, moments
 from bacadi.model.noise import FixedNoise, InferredNoise
-from bacadi.relaxed.rows import context_moments, numpy_moments
+
+from ..small import small_data
 
 COUNTS = (5, 4, 1, 7)
 X = np.random.default_rng(0).normal(1.0, 2.0, (sum(COUNTS), 3))
@@ -33,7 +26,7 @@ def rows_of(k: int, j: int) -> np.ndarray:
 
 @pytest.mark.parametrize("mean", [0.0, -1.5])
 def test_hard_evidence_with_known_noise_is_the_dense_gaussian(mean: float) -> None:
-    found = HardGaussian(FixedNoise(0.8), mean, 2.5).states(DATA).hard_log_evidence
+    found = effect_states(HardGaussian(FixedNoise(0.8), mean, 2.5), DATA).hard_log_evidence
     for k, j in np.ndindex(3, 3):
         y = rows_of(k, j)
         cov = 0.8**2 * np.eye(len(y)) + 2.5**2
@@ -43,7 +36,7 @@ def test_hard_evidence_with_known_noise_is_the_dense_gaussian(mean: float) -> No
 @pytest.mark.parametrize("mean", [0.0, -1.5])
 def test_hard_evidence_with_inferred_noise_is_the_dense_t(mean: float) -> None:
     """μ ~ N(mean, 2.5² σ²) and σ² ~ InvGamma(1.7, .6) make a t of 3.4 degrees of freedom."""
-    found = HardGaussian(InferredNoise(1.7, 0.6), mean, 2.5).states(DATA).hard_log_evidence
+    found = effect_states(HardGaussian(InferredNoise(1.7, 0.6), mean, 2.5), DATA).hard_log_evidence
     for k, j in np.ndindex(3, 3):
         y = rows_of(k, j)
         shape = 0.6 / 1.7 * (np.eye(len(y)) + 2.5**2)
@@ -53,20 +46,20 @@ def test_hard_evidence_with_inferred_noise_is_the_dense_t(mean: float) -> None:
 
 @pytest.mark.parametrize("noise", [FixedNoise(0.8), InferredNoise(1.7, 0.6)])
 def test_a_context_without_rows_says_nothing(noise: FixedNoise | InferredNoise) -> None:
-    np.testing.assert_allclose(HardGaussian(noise).states(NO_ROWS).hard_log_evidence, 0.0, atol=1e-12)
+    np.testing.assert_allclose(effect_states(HardGaussian(noise), NO_ROWS).hard_log_evidence, 0.0, atol=1e-12)
 
 
 def test_a_context_of_constant_values_has_a_finite_evidence() -> None:
     constant = ContextData(np.zeros((6, 2)), np.repeat([0, 1], 3), ("a", "b"), ("k",), "obs")
     for noise in (FixedNoise(0.5), InferredNoise()):
-        assert np.isfinite(HardGaussian(noise).states(constant).hard_log_evidence).all()
+        assert np.isfinite(effect_states(HardGaussian(noise), constant).hard_log_evidence).all()
 
 
 def test_hard_draws_with_known_noise() -> None:
     """μ ~ N(posterior mean, posterior variance) by Kolmogorov-Smirnov; false-alarm rate 1e-4 over the nine."""
     effect, n = HardGaussian(FixedNoise(0.8), -1.5, 2.5), 5000
-    drawn = effect.draw_parameters(np.random.default_rng(1), DATA, n)
-    assert set(drawn) == {"effect_mean"} and drawn["effect_mean"].dims == ("context", "variable")
+    drawn = draw_hard_effects(np.random.default_rng(1), effect, DATA, n)
+    assert set(drawn) == {"effect_mean"} and drawn["effect_mean"].dims == ("context", "node")
     for k, j in np.ndindex(3, 3):
         y = rows_of(k, j)
         precision = len(y) / 0.8**2 + 1 / 2.5**2
@@ -78,7 +71,7 @@ def test_hard_draws_with_known_noise() -> None:
 def test_hard_draws_with_inferred_noise() -> None:
     """σ² follows its inverse gamma and μ given σ its Gaussian; false-alarm rate 1e-4 over all."""
     effect, n = HardGaussian(InferredNoise(1.7, 0.6), -1.5, 2.5), 5000
-    drawn = effect.draw_parameters(np.random.default_rng(2), DATA, n)
+    drawn = draw_hard_effects(np.random.default_rng(2), effect, DATA, n)
     for k, j in np.ndindex(3, 3):
         y = rows_of(k, j)
         size = len(y)
@@ -99,7 +92,7 @@ def test_states_of_every_effect() -> None:
         (ScaleGaussian((0.5, 4.0)), [EffectKind.SCALE] * 2, [0.5, 4.0]),
         (SoftGaussian(), [EffectKind.SOFT], [0.0]),
     ):
-        states = effect.states(DATA)
+        states = effect_states(effect, DATA)
         assert states.kind.tolist() == [0, *kinds] and states.value.tolist() == [0.0, *values]
         np.testing.assert_allclose(np.exp(states.log_share[1:]).sum(), 1)
         assert states.hard_log_evidence.shape == (3, 3)
@@ -107,34 +100,56 @@ def test_states_of_every_effect() -> None:
 
 
 def test_a_mixture_multiplies_shares_and_keeps_the_evidence() -> None:
-    hard, scale = HardGaussian(), ScaleGaussian((0.5, 4.0))
-    states = EffectMixture((hard, scale, SoftGaussian()), (0.5, 0.3, 0.2)).states(DATA)
+    hard, scale = HardGaussian(FixedNoise(0.5**0.5)), ScaleGaussian((0.5, 4.0))
+    states = effect_states(EffectMixture((hard, scale, SoftGaussian()), (0.5, 0.3, 0.2)), DATA)
     assert states.names == ("none", "hard", "scale 0.5", "scale 4", "soft")
     np.testing.assert_allclose(np.exp(states.log_share[1:]), [0.5, 0.15, 0.15, 0.2])
-    np.testing.assert_array_equal(states.hard_log_evidence, hard.states(DATA).hard_log_evidence)
-    even = EffectMixture((hard, scale)).states(DATA)
+    np.testing.assert_array_equal(states.hard_log_evidence, effect_states(hard, DATA).hard_log_evidence)
+    even = effect_states(EffectMixture((hard, scale)), DATA)
     np.testing.assert_allclose(np.exp(even.log_share[1:]), [0.5, 0.25, 0.25])
-    drawn = EffectMixture((hard, scale)).draw_parameters(np.random.default_rng(0), DATA, 2)
+    drawn = draw_hard_effects(np.random.default_rng(0), EffectMixture((hard, scale)), DATA, 2)
     assert set(drawn) == {"effect_mean"}
 
 
 @pytest.mark.parametrize("shares", [(0.5,), (0.7, 0.7), (1.0, 0.0)])
 def test_shares_that_are_no_probabilities_are_refused(shares: tuple[float, ...]) -> None:
     with pytest.raises(ConfigError, match="give 2 numbers above 0 that add to 1"):
-        EffectMixture((HardGaussian(), SoftGaussian()), shares).states(DATA)
+        effect_states(EffectMixture((HardGaussian(), SoftGaussian()), shares), DATA)
 
 
 def test_a_kind_named_twice_is_refused() -> None:
     with pytest.raises(ConfigError, match="names one kind twice"):
-        EffectMixture((HardGaussian(), HardGaussian(FixedNoise(2.0)))).states(DATA)
-
-
-@pytest.mark.parametrize("effect", [ShiftGaussian(), ScaleGaussian(), EffectMixture((HardGaussian(),))])
-def test_effects_without_parameters_refuse_svgd(effect: AbstractEffect) -> None:
-    with pytest.raises(ConfigError, match="use method mcmc or exact"):
-        effect.init(jax.random.key(0), LinearGaussian(), context_moments(DATA, jnp.dtype("float32")))
+        effect_states(EffectMixture((HardGaussian(), HardGaussian(FixedNoise(2.0)))), DATA)
 
 
 def test_moments_of_a_context_without_rows_are_zero() -> None:
-    moments = numpy_moments(NO_ROWS)
-    assert not moments.n_rows.any() and not moments.mean.any() and not moments.squares.any()
+    sums = moments(NO_ROWS)
+    assert not sums.n_rows.any() and not sums.mean.any() and not sums.squares.any()
+
+
+def test_evidence_of_a_hard_effect_by_quadrature() -> None:
+    """log ∫ Π_n N(x_n; μ, σ²) N(μ; m, s²) dμ, entry by entry, by scipy.integrate.quad."""
+    data, effect = small_data((2, 1, 3)), HardGaussian(FixedNoise(0.6), mean_prior_mean=0.4, mean_prior_std=1.5)
+    found = hard_log_evidence(effect, moments(data))
+    for k in (1, 2):
+        for j in range(3):
+            x = data.x[data.context == k, j]
+
+            def density(mean: float, x: np.ndarray = x) -> float:
+                return float(np.exp(stats.norm.logpdf(x, mean, 0.6).sum()) * stats.norm.pdf(mean, 0.4, 1.5))
+
+            value, _ = integrate.quad(density, -12, 12, points=[float(x.mean())], epsabs=1e-12)
+            assert found[k - 1, j] == pytest.approx(np.log(value), rel=1e-5)
+
+
+def test_evidence_of_a_hard_effect_of_unknown_noise_is_a_multivariate_t() -> None:
+    """Source: scipy.stats.multivariate_t; μ ~ N(m, s²σ²), σ² ~ InvGamma(a, b) gives t with 2a degrees of freedom."""
+    data = small_data((2, 1, 3))
+    effect = HardGaussian(InferredNoise(1.5, 0.7), mean_prior_mean=0.4, mean_prior_std=2.0)
+    found = hard_log_evidence(effect, moments(data))
+    for k in (1, 2):
+        for j in range(3):
+            x = data.x[data.context == k, j]
+            shape = 0.7 / 1.5 * (np.eye(len(x)) + 4.0)
+            expected = stats.multivariate_t(np.full(len(x), 0.4), shape, df=3.0).logpdf(x)
+            assert found[k - 1, j] == pytest.approx(float(expected), rel=1e-9)
