@@ -137,10 +137,10 @@ def test_open_choices_are_settled_as_at_the_truth() -> None:
 
     def at_truth(group: Group) -> float:
         noise = replace(settled.noise, ratios=(group.ratio,))
-        evidence = KernelEvidence.from_data(data, settled.states, group.kernel, noise)
+        evidence = KernelEvidence(data, settled.states, [group.kernel], noise)
         return float(evidence.log_evidences(*requests).sum())
 
-    values = {group: at_truth(group) for group in settled.choice.options}
+    values = {group: at_truth(group) for group in settled.options}
     assert values[settled.groups[0]] > max(values.values()) - 10
     linear = MODEL.collapse(data)
     assert fit_hyperparameters(linear, data) is linear
