@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Float, PyTree
 
 from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError
@@ -15,7 +15,7 @@ from bacadi.model.mechanism import AbstractMechanism
 from bacadi.model.model import Model
 from bacadi.model.priors import SmoothPrior
 from bacadi.relaxed.effects import RelaxedEffect, relaxed_effect
-from bacadi.relaxed.latent import Particle, Structures
+from bacadi.relaxed.latent import Particle, RandomKey, Structures
 from bacadi.relaxed.mechanisms import context_moments, log_evidence, log_likelihood, log_prior_of_theta, prepare
 
 FLOAT32 = jnp.dtype("float32")
@@ -69,7 +69,7 @@ class Density(eqx.Module):
         """Whether Θ is explicit, so that p(D | G, Θ, I) is a product over rows."""
         return isinstance(self.model.mechanism, AbstractMechanism)
 
-    def init(self, key: Key[Array, ""], latent_dim: int | None = None) -> Particle:
+    def init(self, key: RandomKey, latent_dim: int | None = None) -> Particle:
         """A fresh particle: Z, Γ from their Gaussians, Θ and Θ_I close to 0."""
         model, d = self.model, self.n_variables
         r = latent_dim or d

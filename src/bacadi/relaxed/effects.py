@@ -12,7 +12,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Float, PyTree
 
 from bacadi.data.contexts import Scaling
 from bacadi.data.labelled import Labelled
@@ -20,6 +20,7 @@ from bacadi.errors import ConfigError
 from bacadi.model.effects import Effect, HardGaussian, SoftGaussian
 from bacadi.model.mechanism import AbstractMechanism, Mechanism
 from bacadi.model.noise import gaussian_log_likelihood, log_normal
+from bacadi.relaxed.latent import RandomKey
 from bacadi.relaxed.mechanisms import ContextMoments, Rows, log_likelihood, log_prior_of_theta, split_rows
 
 
@@ -27,7 +28,7 @@ class RelaxedEffect(eqx.Module):
     """An effect with the data that it reads."""
 
     @abstractmethod
-    def init(self, key: Key[Array, ""]) -> PyTree:
+    def init(self, key: RandomKey) -> PyTree:
         """Θ_I of a fresh particle."""
 
     @abstractmethod
@@ -69,7 +70,7 @@ class RelaxedHard(RelaxedEffect):
     effect: HardGaussian = eqx.field(static=True)
     moments: ContextMoments
 
-    def init(self, key: Key[Array, ""]) -> HardTheta:
+    def init(self, key: RandomKey) -> HardTheta:
         shape, dtype, start = self.moments.mean.shape, self.moments.mean.dtype, self.effect.noise.initial
         noise, draw = None if start is None else jnp.full(shape, start, dtype), jax.random.normal(key, shape, dtype)
         if not self.effect.pseudo_prior:
@@ -134,7 +135,7 @@ class RelaxedSoft(RelaxedEffect):
     blocks: Rows
     n_variables: int = eqx.field(static=True)
 
-    def init(self, key: Key[Array, ""]) -> PyTree:
+    def init(self, key: RandomKey) -> PyTree:
         m, dtype = len(self.blocks.x), self.blocks.x.dtype
         return jax.vmap(lambda k: self.mechanism.init(k, self.n_variables, dtype))(jax.random.split(key, m))
 

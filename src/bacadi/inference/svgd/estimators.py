@@ -6,13 +6,15 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from bacadi.config.choices import Choice, option
 from bacadi.relaxed.density import Density
 from bacadi.relaxed.latent import (
+    Alpha,
     Noise,
     Particle,
+    RandomKey,
     Structures,
     edge_scores,
     hard_bernoulli,
@@ -21,7 +23,6 @@ from bacadi.relaxed.latent import (
     target_logits,
 )
 
-Alpha = Float[Array, ""] | float
 Chains = Float[Array, "R C d"]
 TEMPERING_POWER = 4
 
@@ -41,14 +42,12 @@ class AbstractEstimator(Choice):
     the run; the others keep nothing.
     """
 
-    def start(self, key: Key[Array, ""], particle: Particle, alpha: Alpha, density: Density) -> PyTree:
+    def start(self, key: RandomKey, particle: Particle, alpha: Alpha, density: Density) -> PyTree:
         """The chains of a fresh particle."""
         return ()
 
     @abstractmethod
-    def __call__(
-        self, key: Key[Array, ""], particle: Particle, chains: PyTree, alpha: Alpha, density: Density
-    ) -> Psi: ...
+    def __call__(self, key: RandomKey, particle: Particle, chains: PyTree, alpha: Alpha, density: Density) -> Psi: ...
 
 
 def edge_logits(particle: Particle, alpha: Alpha) -> Float[Array, "d d"]:
@@ -56,7 +55,7 @@ def edge_logits(particle: Particle, alpha: Alpha) -> Float[Array, "d d"]:
     return jnp.where(off_diagonal(particle.z.shape[1]), alpha * edge_scores(particle.z), -jnp.inf)
 
 
-def draw_noise(key: Key[Array, ""], n_samples: int, density: Density) -> Noise:
+def draw_noise(key: RandomKey, n_samples: int, density: Density) -> Noise:
     """Logistic noise for `n_samples` structures."""
     return Noise.draw(key, (density.n_variables, density.n_contexts, n_samples), density.dtype)
 
@@ -85,7 +84,7 @@ class RelaxedEstimator(AbstractEstimator):
     temperature: float = option(1.0, above=0)
     by_column: bool = True
 
-    def __call__(self, key: Key[Array, ""], particle: Particle, chains: PyTree, alpha: Alpha, density: Density) -> Psi:
+    def __call__(self, key: RandomKey, particle: Particle, chains: PyTree, alpha: Alpha, density: Density) -> Psi:
         noise = draw_noise(key, self.n_samples, density)
 
         def log_expected_psi(particle: Particle) -> Float[Array, ""]:
@@ -108,7 +107,7 @@ class BlockwiseEstimator(AbstractEstimator):
     temperature: float = option(1.0, above=0)
     by_column: bool = False
 
-    def __call__(self, key: Key[Array, ""], particle: Particle, chains: PyTree, alpha: Alpha, density: Density) -> Psi:
+    def __call__(self, key: RandomKey, particle: Particle, chains: PyTree, alpha: Alpha, density: Density) -> Psi:
         noise, known = draw_noise(key, self.n_samples, density), density.known_targets
         graphs = hard_bernoulli(edge_logits(particle, alpha), noise.graphs)
         targets = hard_bernoulli(target_logits(particle.gamma, alpha, known), noise.targets)
@@ -159,7 +158,7 @@ class GibbsEstimator(AbstractEstimator):
     acyclic: bool = True
     cold_alpha: float | None = option(None, above=0, none="none")
 
-    def start(self, key: Key[Array, ""], particle: Particle, alpha: Alpha, density: Density) -> Chains:
+    def start(self, key: RandomKey, particle: Particle, alpha: Alpha, density: Density) -> Chains:
         """Chains of p(G|Z), or empty ones, and of p(I|Γ) where the targets cannot be summed out."""
         logits = _chain_logits(particle, alpha, density)
         if self.acyclic:
@@ -167,7 +166,7 @@ class GibbsEstimator(AbstractEstimator):
         shape = (logits.shape[0], self.n_chains, logits.shape[1])
         return hard_bernoulli(logits, jax.random.logistic(key, shape, logits.dtype))
 
-    def __call__(self, key: Key[Array, ""], particle: Particle, chains: Chains, alpha: Alpha, density: Density) -> Psi:
+    def __call__(self, key: RandomKey, particle: Particle, chains: Chains, alpha: Alpha, density: Density) -> Psi:
         chains, probs = _gibbs_sweeps(key, chains, self._target(particle, alpha, density), self.n_sweeps)
         mean = jnp.mean(probs, axis=1)
 
@@ -200,7 +199,7 @@ def _chain_logits(particle: Particle, alpha: Alpha, density: Density) -> Float[A
     return jnp.concatenate([edges, target_logits(particle.gamma, alpha, density.known_targets)])
 
 
-def _gibbs_sweeps(key: Key[Array, ""], chains: Chains, target: ChainTarget, n_sweeps: int) -> tuple[Chains, Chains]:
+def _gibbs_sweeps(key: RandomKey, chains: Chains, target: ChainTarget, n_sweeps: int) -> tuple[Chains, Chains]:
     """Chains after `n_sweeps` and the mean over sweeps of the probability of a 1 that each entry was drawn with."""
 
     def visit(carry: tuple[Chains, Array], item: tuple[Array, Array]) -> tuple[tuple[Chains, Array], Array]:
@@ -213,7 +212,7 @@ def _gibbs_sweeps(key: Key[Array, ""], chains: Chains, target: ChainTarget, n_sw
         new = (odds + noise > 0).astype(chains.dtype)
         return (chains.at[row].set(new), jnp.where(new == old, current, other)), jax.nn.sigmoid(odds)
 
-    def sweep(carry: tuple[Chains, Chains], key: Key[Array, ""]) -> tuple[tuple[Chains, Chains], None]:
+    def sweep(carry: tuple[Chains, Chains], key: RandomKey) -> tuple[tuple[Chains, Chains], None]:
         chains, total = carry
         noise = jax.random.logistic(key, chains.shape, chains.dtype)
         (chains, _), probs = jax.lax.scan(visit, (chains, target.log_psi(chains)), (jnp.arange(len(chains)), noise))

@@ -9,13 +9,15 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from bacadi.config.choices import Choice, option
-from bacadi.inference.svgd.estimators import Alpha, Chains, descendants, draw_noise, edge_logits
+from bacadi.inference.svgd.estimators import Chains, descendants, draw_noise, edge_logits
 from bacadi.relaxed.density import Density
 from bacadi.relaxed.latent import (
+    Alpha,
     Particle,
+    RandomKey,
     Structures,
     hard_bernoulli,
     limit_graph,
@@ -38,14 +40,14 @@ class AbstractReader(Choice):
     """Which (G, I) a particle is read as."""
 
     @abstractmethod
-    def read(self, key: Key[Array, ""], particle: Particle, chains: PyTree, alpha: Alpha, density: Density) -> Discrete:
+    def read(self, key: RandomKey, particle: Particle, chains: PyTree, alpha: Alpha, density: Density) -> Discrete:
         """Structures of one particle; `chains` are those of the estimator."""
 
 
 class LimitGraphs(AbstractReader):
     """Proposition 2: one graph G_∞(Z) and one set of targets I_∞(Γ) per particle."""
 
-    def read(self, key: Key[Array, ""], particle: Particle, chains: PyTree, alpha: Alpha, density: Density) -> Discrete:
+    def read(self, key: RandomKey, particle: Particle, chains: PyTree, alpha: Alpha, density: Density) -> Discrete:
         graph = limit_graph(particle.z).astype(density.dtype)
         targets = limit_targets(particle.gamma, density.known_targets).astype(density.dtype)
         return Discrete(graph[None], targets[None], density.log_joint(particle, graph, targets)[None])
@@ -65,7 +67,7 @@ class FiniteAlpha(AbstractReader):
     n_candidates: int = option(128, least=1)
     n_sweeps: int = option(12, least=1)
 
-    def read(self, key: Key[Array, ""], particle: Particle, chains: PyTree, alpha: Alpha, density: Density) -> Discrete:
+    def read(self, key: RandomKey, particle: Particle, chains: PyTree, alpha: Alpha, density: Density) -> Discrete:
         key_noise, key_chain, key_target = jax.random.split(key, 3)
         theta, theta_int = particle.theta, particle.theta_int
         logits = target_logits(particle.gamma, alpha, density.known_targets)
@@ -84,7 +86,7 @@ class FiniteAlpha(AbstractReader):
         graphs, targets = (jnp.take_along_axis(item, columns[None], axis=1) for item in candidates)
         return _with_targets(key_target, particle, Structures(graphs, targets), alpha, density)
 
-    def _candidates(self, key: Key[Array, ""], particle: Particle, alpha: Alpha, density: Density) -> Structures:
+    def _candidates(self, key: RandomKey, particle: Particle, alpha: Alpha, density: Density) -> Structures:
         """For every column: the empty one, that of the limit graph, its neighbours, and samples of p(G_:j|Z); the
         targets beside them are those of the limit or sampled, too."""
         noise, dtype = draw_noise(key, self.n_candidates, density), density.dtype
@@ -101,13 +103,13 @@ class FiniteAlpha(AbstractReader):
 class FromChains(AbstractReader):
     """Proposition 1 by the chains of `GibbsEstimator`, which follow p(G | Ω, D) already: one draw per chain."""
 
-    def read(self, key: Key[Array, ""], particle: Particle, chains: Chains, alpha: Alpha, density: Density) -> Discrete:
+    def read(self, key: RandomKey, particle: Particle, chains: Chains, alpha: Alpha, density: Density) -> Discrete:
         d = density.n_variables
         return _with_targets(key, particle, Structures(chains[:d], chains[d:]), alpha, density)
 
 
 def _with_targets(
-    key: Key[Array, ""], particle: Particle, structures: Structures, alpha: Alpha, density: Density
+    key: RandomKey, particle: Particle, structures: Structures, alpha: Alpha, density: Density
 ) -> Discrete:
     """The structures with targets from p(I | G, Ω, D) where Θ is explicit, and their log joint density."""
     graphs, targets = structures
@@ -127,7 +129,7 @@ def _repeated(columns: Float[Array, "a S d"]) -> Bool[Array, "S d"]:
 
 
 def _choose_columns(
-    key: Key[Array, ""], candidates: Float[Array, "d S d"], log_weight: Float[Array, "S d"], n_sweeps: int
+    key: RandomKey, candidates: Float[Array, "d S d"], log_weight: Float[Array, "S d"], n_sweeps: int
 ) -> Int[Array, " d"]:
     """One candidate for every column such that they make a DAG, with probability ∝ Π_j exp(log_weight), by annealed
     Gibbs sampling over columns. Candidate 0 is the empty column, so there is always one that closes no cycle."""
