@@ -16,8 +16,16 @@ from bacadi.evidence.collapsed import EffectKind, EffectStates
 from bacadi.evidence.gp import draw as functions_gp
 from bacadi.evidence.gp.evidence import KernelEvidence
 from bacadi.evidence.gp.factor import Approximation, Group, NoisePrior
-from bacadi.model.functions import Functions
-from bacadi.model.kernels import RBF, AbstractKernel, AdditiveKernel, Constant, LinearKernel, NetworkKernel, Sum
+from bacadi.model.kernels import (
+    RBF,
+    AbstractKernel,
+    AdditiveKernel,
+    Constant,
+    Functions,
+    LinearKernel,
+    NetworkKernel,
+    Sum,
+)
 
 KERNELS: list[AbstractKernel] = [
     NetworkKernel(),

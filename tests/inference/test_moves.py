@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from bacadi.data.contexts import ContextData
-from bacadi.evidence.collapsed import CollapsedPosterior
-from bacadi.evidence.prior import StructurePrior
+from bacadi.evidence.collapsed import CollapsedPosterior, StructurePrior
 from bacadi.evidence.reading import collapse
 from bacadi.graph import is_acyclic
 from bacadi.graph.enumerate import log_orders

@@ -15,12 +15,12 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Int8
 from scipy.special import gammaln, logsumexp
 
-from bacadi.baselines.gaussian import LinearNode, fit_node
+from bacadi.baselines.base import LinearNode, fit_node
 from bacadi.config.codec import Place, decode
 from bacadi.data.contexts import ContextData, Scaling
 from bacadi.errors import DataError
-from bacadi.model.functions import Functions
 from bacadi.model.integrated import BGe
+from bacadi.model.kernels import Functions
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.mechanism import AbstractMechanism, GaussianMechanism, Mechanism
 from bacadi.model.neural import LEAKY_RELU, NeuralGaussian

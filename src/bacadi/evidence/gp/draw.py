@@ -15,8 +15,7 @@ from scipy.linalg import solve_triangular
 from bacadi.data.labelled import Labelled
 from bacadi.evidence.collapsed import EffectKind
 from bacadi.evidence.gp.factor import Terms, whitened
-from bacadi.model.functions import Units
-from bacadi.model.kernels import AbstractKernel
+from bacadi.model.kernels import AbstractKernel, Units
 
 if TYPE_CHECKING:
     from bacadi.evidence.gp.evidence import KernelEvidence

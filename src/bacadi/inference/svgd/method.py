@@ -14,10 +14,16 @@ from bacadi.config.choices import Choice, option
 from bacadi.errors import ConfigError, InferenceError
 from bacadi.inference.checkpoint import Checkpoint, checkpoint_of
 from bacadi.inference.method import AbstractMethod, Monitor, Problem, Progress
-from bacadi.inference.svgd.estimators import AbstractEstimator, GibbsEstimator, RelaxedEstimator
+from bacadi.inference.svgd.estimators import (
+    AbstractEstimator,
+    AbstractReader,
+    FiniteAlpha,
+    FromChains,
+    GibbsEstimator,
+    RelaxedEstimator,
+)
 from bacadi.inference.svgd.kernel import SteinKernel
 from bacadi.inference.svgd.particles import to_posterior
-from bacadi.inference.svgd.readers import AbstractReader, FiniteAlpha, FromChains
 from bacadi.posterior.posterior import Posterior
 from bacadi.posterior.weights import Tempered
 from bacadi.relaxed.density import Density
