@@ -168,7 +168,7 @@ def test_a_sum_of_kernels_is_the_sum_of_covariances() -> None:
 @pytest.mark.parametrize("noise", NOISES, ids=["fixed", "inferred"])
 @pytest.mark.parametrize("kernel", KERNELS, ids=ids)
 def test_fast_evidence_is_the_dense_one(kernel: AbstractKernel, noise: NoisePrior) -> None:
-    """All kinds of states, none to all contexts changed, a context without rows, rows over several tiles."""
+    """All kinds of states, none to all contexts changed, a context without rows, rows over several panels."""
     data = data_of([31, 12, 0, 9, 40, 25], d=5)
     states = states_of(5, 5)
     evidence = KernelEvidence(data, states, [kernel], noise)
