@@ -26,8 +26,8 @@ import numpy as np
 from bacadi.metrics.calibration import edge_forecasts, expected_calibration_error, pooled, target_forecasts
 from bacadi.metrics.evaluate import evaluate
 from bacadi.posterior import load
-from bacadi.simulate import Task, read_spec, simulate
-from bacadi.simulate.files import CONTEXT, TRAINING, write_task
+from bacadi.simulate import Task, simulate
+from bacadi.simulate.files import CONTEXT, TRAINING, read_spec, write_task
 
 TASKS = Path(__file__).parent.parent / "studies" / "tasks"
 METRICS = {

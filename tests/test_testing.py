@@ -8,27 +8,33 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from bacadi.data.labelled import Labelled
 from bacadi.errors import BacadiError
-from bacadi.model.bge import BGe
+from bacadi.model.integrated import BGe
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.mechanism import AbstractMechanism
 from bacadi.model.neural import NeuralGaussian
-from bacadi.model.noise import InferredNoise
+from bacadi.model.noise import FixedNoise, InferredNoise
+from bacadi.relaxed.mechanisms import log_likelihood
 from bacadi.testing import MechanismError, check_mechanism
 
+FIXED = FixedNoise(0.1**0.5)
+PAPER = LinearGaussian(FIXED, 1.0, None)
 BUILT_IN = {
-    "linear": LinearGaussian(),
-    "linear, intercept": LinearGaussian(intercept_prior_std=2.0),
-    "linear, noise inferred": LinearGaussian(noise=InferredNoise()),
+    "linear": PAPER,
+    "linear, default": LinearGaussian(),
+    "linear, intercept": PAPER.replace(intercept_prior_std=2.0),
+    "linear, noise inferred": PAPER.replace(noise=InferredNoise()),
     "linear, intercept, noise inferred, prior not masked": LinearGaussian(
-        noise=InferredNoise(), intercept_prior_std=1.0, absent_ratio=1.0
+        InferredNoise(), 1.0, intercept_prior_std=1.0, absent_ratio=1.0
     ),
-    "linear, prior not masked": LinearGaussian(absent_ratio=1.0),
-    "neural": NeuralGaussian(),
-    "neural, two layers": NeuralGaussian(hidden=(3, 2)),
-    "neural, no hidden layer": NeuralGaussian(hidden=()),
+    "linear, prior not masked": PAPER.replace(absent_ratio=1.0),
+    "neural": NeuralGaussian(noise=FIXED),
+    "neural, default": NeuralGaussian(),
+    "neural, two layers": NeuralGaussian(hidden=(3, 2), noise=FIXED),
+    "neural, no hidden layer": NeuralGaussian(hidden=(), noise=FIXED),
     "neural, tanh, noise inferred, prior not masked": NeuralGaussian(
-        hidden=(4,), activation=jnp.tanh, noise=InferredNoise(), absent_ratio=1.0
+        hidden=(4,), activation="tanh", noise=InferredNoise(), absent_ratio=1.0
     ),
 }
 
@@ -146,13 +152,59 @@ class Unnormalised(Good):
 
 
 class WrongFastPath(Good):
-    def log_likelihood(self, theta, graphs, rows):
-        return 2 * super().log_likelihood(theta, graphs, rows)
+    pass
 
 
 class WrongFastShape(Good):
-    def log_likelihood(self, theta, graphs, rows):
-        return super().log_likelihood(theta, graphs, rows).sum(axis=1)
+    pass
+
+
+@log_likelihood.register
+def _(mechanism: WrongFastPath, theta, graphs, rows):
+    return 2 * log_likelihood.dispatch(Good)(mechanism, theta, graphs, rows)
+
+
+@log_likelihood.register
+def _(mechanism: WrongFastShape, theta, graphs, rows):
+    return log_likelihood.dispatch(Good)(mechanism, theta, graphs, rows).sum(axis=1)
+
+
+class UnnamedAxes(Good):
+    def labelled(self, theta):
+        return {"weight": Labelled(theta.weight, ("source",))}
+
+
+class OtherStructure(Good):
+    def theta_of(self, values, n_variables):
+        return (values["theta_weight"],)
+
+
+class HalfInverse(Good):
+    def labelled(self, theta):
+        return {"weight": Labelled(2 * theta.weight, ("source", "target"))}
+
+    def theta_of(self, values, n_variables):
+        return Weights(values["weight"])
+
+
+class FlatDensity(Good):
+    def log_density(self, theta, graph, x):
+        return super().log_density(theta, graph, x).sum(axis=1)
+
+
+class OtherDensity(Good):
+    def log_density(self, theta, graph, x):
+        return super().log_density(theta, graph, x) - 0.1
+
+
+class WrongRescaled(LinearGaussian):
+    def rescaled(self, theta, graph, scaling):
+        return super().rescaled(theta, graph, scaling)._replace(weight=theta.weight)
+
+
+class WrongSample(LinearGaussian):
+    def sample(self, rng, theta, graph, x, node):
+        return rng.normal(size=x.shape)
 
 
 BROKEN = {
@@ -176,6 +228,13 @@ BROKEN = {
     Unnormalised: r"integrates to 2\.507 over x\[0\]",
     WrongFastPath: r"log_likelihood of variable 0 in context 0 is",
     WrongFastShape: r"log_likelihood gives the shape \(3, 4\) where \(3, 2, 4\)",
+    UnnamedAxes: r"labelled gives weight 1 names of axes where it has 2",
+    OtherStructure: r"theta_of gives parameters of another structure",
+    HalfInverse: r"theta_of gives back another theta\.weight",
+    FlatDensity: r"log_density gives the shape \(5,\) for 5 rows where \(5, 4\)",
+    OtherDensity: r"log_density of variable 0 is .* where log_prob of the row gives",
+    WrongRescaled: r"another one in other units of the data; mend rescaled",
+    WrongSample: r"sample gives the shape \(5, 4\) for 5 rows where \(5,\)",
 }
 
 

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
-from bacadi.data.contexts import ContextData
+from bacadi.data.contexts import ContextData, Scaling
 from bacadi.errors import BacadiError
 from bacadi.model.mechanism import AbstractMechanism
-from bacadi.relaxed.rows import Rows, raw_rows
+from bacadi.relaxed.mechanisms import log_likelihood, prepare, raw_rows
 
 TOLERANCE = 1e-8
 """Largest relative change, in float64, that still counts as no change."""
@@ -35,7 +35,9 @@ def check_mechanism(mechanism: AbstractMechanism, n_variables: int = 4, seed: in
 
     Examined are the parameters that `init` gives, shapes and types of `log_prior` and `log_prob`, that entry j
     depends on x_j, the parents of j and column j of the graph alone, that gradients are finite and reach the graph,
-    that exp(log_prob_j) integrates to 1 over x_j, and that `log_likelihood` is the sum of `log_prob` over the rows.
+    that exp(log_prob_j) integrates to 1 over x_j, that `log_likelihood` (`bacadi.relaxed.mechanisms`) is the sum of
+    `log_prob` over the rows, that `theta_of` undoes `labelled`, that `log_density` is `log_prob` row by row, that
+    `rescaled` parameters give the same density in other units, and that `sample` draws one number per row.
 
     >>> from bacadi.model.linear import LinearGaussian
     >>> check_mechanism(LinearGaussian())
@@ -64,6 +66,10 @@ def check_mechanism(mechanism: AbstractMechanism, n_variables: int = 4, seed: in
         _check_gradients(mechanism, case)
         _check_normalised(mechanism, case)
         _check_log_likelihood(mechanism, case, seed)
+        _check_labelled(mechanism, case)
+        _check_log_density(mechanism, case, seed)
+        _check_rescaled(mechanism, case, seed)
+        _check_sample(mechanism, case, seed)
 
 
 def _case(mechanism: AbstractMechanism, d: int, seed: int, dtype: jnp.dtype) -> Case:
@@ -254,12 +260,6 @@ def _check_normalised(mechanism: AbstractMechanism, case: Case) -> None:
             )
 
 
-@eqx.filter_jit
-def _plain_likelihood(mechanism: AbstractMechanism, theta: PyTree, graphs: Array, rows: Rows) -> Array:
-    """The sum of `log_prob` over rows that the class starts with, whatever the mechanism has in its place."""
-    return AbstractMechanism.log_likelihood(mechanism, theta, graphs, rows)
-
-
 def _check_log_likelihood(mechanism: AbstractMechanism, case: Case, seed: int) -> None:
     d, dtype = len(case.x), case.x.dtype
     rng = np.random.default_rng(seed)
@@ -267,9 +267,11 @@ def _check_log_likelihood(mechanism: AbstractMechanism, case: Case, seed: int) -
     names = tuple(f"x{j}" for j in range(d))
     data = ContextData(rng.normal(size=(sum(counts), d)), np.repeat(np.arange(3), counts), names, ("a", "b"), "obs")
     graphs = jnp.stack([case.graphs["full"], case.graphs["relaxed"]], axis=1)
-    plain = np.asarray(_plain_likelihood(mechanism, case.theta, graphs, raw_rows(data, dtype)))
-    rows = _attempt("prepare", mechanism.prepare, data, dtype)
-    fast = np.asarray(_attempt("log_likelihood", _compiled, mechanism.log_likelihood, case.theta, graphs, rows))
+    # The path of every mechanism, whatever is registered in its place for this one.
+    plain_likelihood = log_likelihood.dispatch(object)
+    plain = np.asarray(_compiled(plain_likelihood, mechanism, case.theta, graphs, raw_rows(data, dtype)))
+    rows = _attempt("prepare", prepare, mechanism, data, dtype)
+    fast = np.asarray(_attempt("log_likelihood", _compiled, log_likelihood, mechanism, case.theta, graphs, rows))
     if fast.shape != plain.shape:
         raise MechanismError(
             f"log_likelihood gives the shape {fast.shape} where {plain.shape} is expected: contexts, graphs, variables."
@@ -281,3 +283,78 @@ def _check_log_likelihood(mechanism: AbstractMechanism, case: Case, seed: int) -
             f"log_likelihood of variable {j} in context {k} is {fast[k, s, j]:.6g} where log_prob over the rows adds "
             f"to {plain[k, s, j]:.6g}; mend log_likelihood or prepare, or leave both out."
         )
+
+
+def _in_numpy(case: Case) -> tuple[PyTree, np.ndarray]:
+    """Θ and the full DAG as a posterior holds them: NumPy arrays, the graph of whole numbers."""
+    return jax.tree.map(np.asarray, case.theta), np.asarray(case.graphs["full"]).astype(np.int8)
+
+
+def _check_labelled(mechanism: AbstractMechanism, case: Case) -> None:
+    theta, _ = _in_numpy(case)
+    labelled = _attempt("labelled", mechanism.labelled, theta)
+    for name, (values, dims) in labelled.items():
+        if np.ndim(values) != len(dims):
+            raise MechanismError(
+                f"labelled gives {name} {len(dims)} names of axes where it has {np.ndim(values)} axes; name each axis."
+            )
+    values = {name: np.asarray(part.values) for name, part in labelled.items()}
+    again = _attempt("theta_of", mechanism.theta_of, values, len(case.x))
+    if jax.tree.structure(again) != jax.tree.structure(theta):
+        raise MechanismError(
+            "theta_of gives parameters of another structure than init; build the same nest of arrays from the names "
+            "that labelled gives."
+        )
+    for (name, old), (_, new) in zip(_leaves(theta), _leaves(again), strict=True):
+        if np.shape(new) != old.shape or _changed(np.asarray(new), old).any():
+            raise MechanismError(
+                f"theta_of gives back another {name} than labelled was given; undo in theta_of what labelled does."
+            )
+
+
+def _check_log_density(mechanism: AbstractMechanism, case: Case, seed: int) -> None:
+    x, (theta, graph) = np.random.default_rng(seed).normal(size=(5, len(case.x))), _in_numpy(case)
+    found = np.asarray(_attempt("log_density", mechanism.log_density, theta, graph, x))
+    if found.shape != x.shape:
+        raise MechanismError(
+            f"log_density gives the shape {found.shape} for {len(x)} rows where {x.shape} is expected: rows, variables."
+        )
+    rows = np.stack([_evaluate(mechanism, "log_prob", case, case.graphs["full"], jnp.asarray(row)) for row in x])
+    wrong = _changed(found, rows)
+    if wrong.any():
+        n, j = (int(i) for i in np.argwhere(wrong)[0])
+        raise MechanismError(
+            f"log_density of variable {j} is {found[n, j]:.6g} where log_prob of the row gives {rows[n, j]:.6g}; "
+            "mend log_density or leave it out."
+        )
+
+
+def _check_rescaled(mechanism: AbstractMechanism, case: Case, seed: int) -> None:
+    """With x = shift + scale · u, p(u) = p(x) · scale for every variable given its parents."""
+    rng, d, (theta, graph) = np.random.default_rng(seed), len(case.x), _in_numpy(case)
+    scaling = Scaling(rng.normal(size=d), np.exp(rng.normal(size=d)))
+    other = _attempt("rescaled", mechanism.rescaled, theta, graph, scaling)
+    if other is None:
+        return
+    u = rng.normal(size=(5, d))
+    before = np.asarray(mechanism.log_density(theta, graph, u))
+    after = np.asarray(_attempt("log_density", mechanism.log_density, other, graph, scaling.invert(u)))
+    wrong = ~(np.abs(after + np.log(scaling.scale) - before) <= 1e-6 * (1 + np.abs(before)))
+    if wrong.any():
+        raise MechanismError(
+            f"The density of variable {int(np.argwhere(wrong)[0][1])} is another one in other units of the data; "
+            "mend rescaled (x = shift + scale * u, with u in the units of theta) or return None."
+        )
+
+
+def _check_sample(mechanism: AbstractMechanism, case: Case, seed: int) -> None:
+    sample: Callable[..., Any] | None = getattr(mechanism, "sample", None)
+    if sample is None:
+        return
+    theta, graph = _in_numpy(case)
+    for node in range(len(case.x)):
+        drawn = _attempt("sample", sample, np.random.default_rng(seed), theta, graph, np.zeros((5, len(case.x))), node)
+        if np.shape(drawn) != (5,):
+            raise MechanismError(
+                f"sample gives the shape {np.shape(drawn)} for 5 rows where (5,) is expected; draw one number per row."
+            )

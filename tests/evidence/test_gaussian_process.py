@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from bacadi.data.contexts import ContextData
 from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError
-from bacadi.evidence.collapsed import EffectKind, States
+from bacadi.evidence.collapsed import EffectKind, EffectStates
 from bacadi.evidence.gp import draw as functions_gp
 from bacadi.evidence.gp.evidence import KernelEvidence
 from bacadi.evidence.gp.factor import Approximation, Group, NoisePrior
@@ -46,12 +46,12 @@ def _one_thread():
         yield
 
 
-def states_of(n_contexts: int, d: int) -> States:
+def states_of(n_contexts: int, d: int) -> EffectStates:
     """One state of every kind but two scale states, with hard evidence that is easy to tell apart."""
     kind = np.array([*KINDS, EffectKind.SCALE], np.int8)
     value = np.array([0.0, 0.0, 3.0, 4.0, 0.0, 0.25])
     hard = np.random.default_rng(5).normal(size=(n_contexts, d))
-    return States(tuple(f"{k.name}{i}" for i, k in enumerate([*KINDS, KINDS[3]])), kind, value, np.zeros(6), hard)
+    return EffectStates(tuple(f"{k.name}{i}" for i, k in enumerate([*KINDS, KINDS[3]])), kind, value, np.zeros(6), hard)
 
 
 def data_of(counts: list[int], d: int, seed: int = 0) -> ContextData:
@@ -66,7 +66,7 @@ def data_of(counts: list[int], d: int, seed: int = 0) -> ContextData:
 
 
 def dense(
-    data: ContextData, states: States, group: tuple[AbstractKernel, float], noise: NoisePrior, request: tuple
+    data: ContextData, states: EffectStates, group: tuple[AbstractKernel, float], noise: NoisePrior, request: tuple
 ) -> float:
     """The evidence by its definition: full covariance matrices and densities of scipy."""
     (kernel, ratio), (node, parents, state) = group, request

@@ -29,7 +29,7 @@ from bacadi.inference.mcmc import ladder as tempering
 from bacadi.inference.mcmc.diagnostics import diagnose
 from bacadi.inference.mcmc.ladder import Draws, Progress, Replica
 from bacadi.inference.mcmc.method import MCMC
-from bacadi.model.bge import BGe
+from bacadi.model.integrated import BGe
 from bacadi.model.knowledge import Knowledge
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.mechanism import AnyMechanism

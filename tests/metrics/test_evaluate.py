@@ -13,8 +13,8 @@ from bacadi.data.labelled import Labelled
 from bacadi.errors import DataError
 from bacadi.graph import cpdag, i_cpdag
 from bacadi.metrics.evaluate import CLASS_PARAMETER, METRICS, descriptions, evaluate, metric
-from bacadi.model.bge import BGe
 from bacadi.model.effects import SoftGaussian
+from bacadi.model.integrated import BGe
 from bacadi.model.model import Model
 from bacadi.model.neural import NeuralGaussian
 from bacadi.posterior import Posterior, weights

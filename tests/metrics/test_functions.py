@@ -13,8 +13,7 @@ from bacadi.inference.method import Problem
 from bacadi.metrics import untargeted
 from bacadi.metrics.evaluate import aligned, evaluate
 from bacadi.metrics.likelihood import FunctionDensity, density_of, log_rows
-from bacadi.model.bge import BGe
-from bacadi.model.gaussian_process import GaussianProcess
+from bacadi.model.integrated import BGe, GaussianProcess
 from bacadi.model.kernels import RBF, AdditiveKernel, Constant, LinearKernel
 from bacadi.model.knowledge import Knowledge
 from bacadi.model.model import Model

@@ -15,7 +15,7 @@ from bacadi.errors import ConfigError, DataError
 from bacadi.metrics import Comparison, effect_log_density, interventional_nll, predictive_nll, untargeted
 from bacadi.metrics.evaluate import evaluate, held_out_likelihood
 from bacadi.metrics.likelihood import BGeNode, FittedDensity, MechanismDensity, density_of
-from bacadi.model.bge import BGe
+from bacadi.model.integrated import BGe
 from bacadi.model.linear import LinearGaussian, LinearTheta
 from bacadi.model.neural import NeuralGaussian
 from bacadi.model.noise import FixedNoise, InferredNoise

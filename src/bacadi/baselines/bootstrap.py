@@ -19,7 +19,7 @@ from bacadi.baselines.base import CLASS_PARAMETER, AbstractBaseline, Estimate
 from bacadi.config.choices import Choice, option
 from bacadi.data.contexts import ContextData
 from bacadi.data.labelled import Labelled
-from bacadi.errors import DataError, InferenceError
+from bacadi.errors import ConfigError, DataError, InferenceError
 from bacadi.graph import consistent_extension
 from bacadi.inference.method import AbstractMethod, Monitor, Problem, Progress
 from bacadi.posterior import weights
@@ -118,6 +118,13 @@ class Bootstrap(AbstractMethod):
     weights: AbstractWeights = PosteriorWeights()
     max_retries: int = option(10, least=0)
     jobs: int | None = option(None, least=1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.jobs is not None and self.baseline.batched:
+            raise ConfigError(
+                f"jobs has no effect with {self.baseline.name}, which runs all samples together; remove it."
+            )
 
     @property
     def n_resamples(self) -> int:

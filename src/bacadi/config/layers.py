@@ -156,9 +156,9 @@ def _method(name: str, overlay: Table, tables: Table, flags: Mapping[str, Any], 
 
 def _flag_value(flag: str, value: Any, cls: Any, name: str, by_auto: bool) -> Any:
     rules = rules_of(cls)
-    if FLAGS[flag] not in rules:
+    if not _reads(name, cls, FLAGS[flag]):
         whose = f"{name}, which auto chose here" if by_auto else name
-        users = [other for other in method_names() if FLAGS[flag] in rules_of(_class_of(other)) and other != name]
+        users = [other for other in method_names() if _reads(other, _class_of(other), FLAGS[flag]) and other != name]
         raise ConfigError(
             f"{flag} has no effect with method {whose}, only with {' or '.join(users)}; "
             f"remove it or use --method {users[0]}."
@@ -169,6 +169,12 @@ def _flag_value(flag: str, value: Any, cls: Any, name: str, by_auto: bool) -> An
         words = rule.words.split(' or "')[0]
         raise ConfigError(f"{flag} is {shown(value)}; give {words}.")
     return value
+
+
+def _reads(name: str, cls: Any, field: str) -> bool:
+    """Whether a field of a method has an effect: a baseline that runs all samples together has no use for processes."""
+    together = field == "jobs" and name in NAMES[BASELINE] and load(NAMES[BASELINE][name])().batched
+    return field in rules_of(cls) and not together
 
 
 def _class_of(method: str) -> Any:

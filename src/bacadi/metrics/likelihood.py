@@ -19,8 +19,8 @@ from bacadi.baselines.gaussian import LinearNode, fit_node
 from bacadi.config.codec import Place, decode
 from bacadi.data.contexts import ContextData, Scaling
 from bacadi.errors import DataError
-from bacadi.model.bge import BGe
 from bacadi.model.functions import Functions
+from bacadi.model.integrated import BGe
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.mechanism import AbstractMechanism, GaussianMechanism, Mechanism
 from bacadi.model.neural import LEAKY_RELU, NeuralGaussian
@@ -196,7 +196,7 @@ class FunctionDensity(AbstractDensity):
 class BGeNode(NamedTuple):
     """The posterior predictive density of a node under BGe, all parameters integrated out.
 
-    It is the ratio of the evidences (`bacadi.model.bge`) with and without the new row. With N training rows, s = Σ x,
+    It is the ratio of the evidences (`bacadi.model.integrated`) with and without the new row. With N training rows, s = Σ x,
     R = t I + Σ x x' - s s'/(N + α_μ), κ = (N + α_μ) / (N + α_μ + 1), z = x - s/(N + α_μ), l parents P, the family
     F = P ∪ j and ν = N + α_ω - d + l + 1, a row adds κ z z' to R, and |R + κ z z'| = |R| (1 + κ z' R⁻¹ z):
 

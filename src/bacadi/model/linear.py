@@ -78,7 +78,7 @@ class LinearGaussian(GaussianMechanism):
         if intercept is not None or shift.any():
             own = 0.0 if intercept is None else intercept
             intercept = shift + scale * own - np.einsum("...ij,i->...j", graph * weight, shift)
-        return LinearTheta(weight, intercept, self.rescaled_log_noise(theta, scaling))
+        return LinearTheta(weight, intercept, self.noise.rescaled(theta.log_noise_std, scale))
 
 
 def log_noise_of(values: dict[str, np.ndarray]) -> np.ndarray | None:

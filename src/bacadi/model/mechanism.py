@@ -126,11 +126,6 @@ class GaussianMechanism(AbstractMechanism):
         """log σ_j, or one number for all."""
         return self.noise.log_std(theta.log_noise_std)
 
-    def rescaled_log_noise(self, theta: Theta, scaling: Scaling) -> Values | None:
-        """log σ_j in original units; a known σ, the same for all in the units of Θ, becomes one per variable there."""
-        known = theta.log_noise_std is None
-        return None if known and (scaling.scale == 1).all() else self.log_noise_std(theta) + np.log(scaling.scale)
-
     def log_prob(self, theta: Theta, graph: Values, x: Values) -> Values:
         xp = namespace(x)
         std = xp.exp(xp.asarray(self.log_noise_std(theta), dtype=x.dtype))

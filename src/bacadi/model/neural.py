@@ -126,4 +126,4 @@ class NeuralGaussian(GaussianMechanism):
         layers[0] = Layer(weight, layers[0].bias - np.einsum("ij,ijh,i->jh", graph, weight, shift))
         last = layers[-1]
         layers[-1] = Layer(last.weight * scale[:, None], last.bias * scale[:, None] + shift[:, None])
-        return NeuralTheta(tuple(layers), self.rescaled_log_noise(theta, scaling))
+        return NeuralTheta(tuple(layers), self.noise.rescaled(theta.log_noise_std, scale))

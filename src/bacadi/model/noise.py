@@ -48,7 +48,7 @@ class Conjugate(NamedTuple):
 class AbstractNoise(Choice):
     """What is known of a noise standard deviation; its parameter is log σ, or None where σ is known.
 
-    A known σ has a parameter all the same in units other than those it is stated in (`GaussianMechanism.rescaled`).
+    A known σ has a parameter all the same in units other than those it is stated in (`rescaled`).
     """
 
     @property
@@ -59,6 +59,10 @@ class AbstractNoise(Choice):
     @abstractmethod
     def log_std(self, parameter: Values) -> Values:
         """log σ."""
+
+    def rescaled(self, parameter: Values, scale: np.ndarray) -> Values:
+        """log σ for variables that are `scale` times as large; a known σ becomes a number per variable, too."""
+        return parameter if parameter is None and (scale == 1).all() else self.log_std(parameter) + np.log(scale)
 
     @abstractmethod
     def log_prior(self, parameter: Values) -> Values:

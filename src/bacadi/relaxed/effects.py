@@ -20,8 +20,7 @@ from bacadi.errors import ConfigError
 from bacadi.model.effects import Effect, HardGaussian, SoftGaussian
 from bacadi.model.mechanism import AbstractMechanism, Mechanism
 from bacadi.model.noise import gaussian_log_likelihood, log_normal
-from bacadi.relaxed.mechanisms import log_likelihood, log_prior_of_theta
-from bacadi.relaxed.rows import ContextMoments, Rows, split_rows
+from bacadi.relaxed.mechanisms import ContextMoments, Rows, log_likelihood, log_prior_of_theta, split_rows
 
 
 class RelaxedEffect(eqx.Module):
@@ -108,9 +107,9 @@ class RelaxedHard(RelaxedEffect):
         return parts
 
     def rescaled(self, theta_int: HardTheta, graph: np.ndarray, scaling: Scaling) -> HardTheta:
-        noise = theta_int.log_noise_std
         mean = theta_int.mean * scaling.scale + scaling.shift
-        return HardTheta(mean, None if noise is None else noise + np.log(scaling.scale))
+        noise = self.effect.noise.rescaled(theta_int.log_noise_std, scaling.scale)
+        return HardTheta(mean, None if noise is None else np.broadcast_to(noise, mean.shape))
 
     def _mean_given_data(
         self, log_noise_std: Float[Array, "M d"] | None

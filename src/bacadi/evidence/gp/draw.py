@@ -94,8 +94,8 @@ def _requests(
 def _prior_std(kernel: AbstractKernel, units: Units, parents: Bool[np.ndarray, " d"]) -> Float[np.ndarray, " C"]:
     """Prior standard deviations of the weights of `Units.features`; 0 where a feature is not in use."""
     hidden, constant, linear = kernel.weight_variances(units, parents)
-    variances = [np.broadcast_to(hidden, len(units.bias)), [constant]] + ([linear * parents] if units.linear else [])
-    return np.sqrt(np.concatenate(variances))
+    variances = [np.broadcast_to(hidden, len(units.bias)), np.array([constant])]
+    return np.sqrt(np.concatenate([*variances, linear * parents] if units.linear else variances))
 
 
 def _draw(rng: np.random.Generator, evidence: "KernelEvidence", request: NodeRequest, size: int) -> NodeDraws:

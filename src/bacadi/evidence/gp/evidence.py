@@ -35,7 +35,7 @@ from bacadi.evidence.gp.factor import (
     bytes_of_factor,
     factor_of,
 )
-from bacadi.model.gaussian_process import GaussianProcess
+from bacadi.model.integrated import GaussianProcess
 from bacadi.model.kernels import AbstractKernel, Constant, NetworkKernel, Sum
 from bacadi.model.neural import SIGMOID, NeuralGaussian
 
