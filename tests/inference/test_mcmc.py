@@ -1,4 +1,4 @@
-"""Parallel tempering against enumeration, run by run the same, and independent of units, threads and interruptions."""
+"""Parallel tempering against enumeration, run by run the same, and independent of threads and interruptions."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import binom, norm
 
 from bacadi.data.contexts import ContextData
 from bacadi.errors import StoreError
@@ -17,7 +17,6 @@ from bacadi.evidence.reading import collapse
 from bacadi.inference.checkpoint import Checkpoint
 from bacadi.inference.collapsed import collapsed_problem, posterior_fields
 from bacadi.inference.exact import enumerate_posterior
-from bacadi.inference.fit import fit
 from bacadi.inference.mcmc import ladder
 from bacadi.inference.mcmc.diagnostics import diagnose
 from bacadi.inference.mcmc.ladder import Draws, Replica
@@ -107,13 +106,16 @@ def deviations(problem: Sampled, method: MCMC, seed: int) -> tuple[np.ndarray, n
 
 
 def check_all(problems: Sequence[Sampled]) -> None:
-    """All marginals together within the Bonferroni bound of a false-alarm rate of 1e-3, nearly all within 3 errors.
-
-    Of independent marginals .27 % lie beyond 3; those of one problem depend on each other, so 2 % are allowed.
+    """All marginals together within the Bonferroni bound of a false-alarm rate of 1e-3, and few problems near it.
 
     That rate rests on the effective sample size, which a short run overestimates for a rare state visited in bursts.
     A problem beyond the bound is therefore sampled again, ten times as long: a bias of the sampler stays and is then
     three times as many errors, a burst averages out.
+
+    A problem is near it if one of its marginals is beyond the Bonferroni bound of the problem alone at a rate of 5 %
+    (3.1 errors). Marginals of one problem depend on each other and problems do not, so that the number of such
+    problems is at most binomial; it may be what has a false-alarm rate of 1e-3 again: 2 of 4 problems, 5 of 20. One
+    problem alone may be near it.
     """
     errors = [deviations(problem, SHORT, seed)[0] for seed, problem in enumerate(problems)]
     bound = norm.isf(1e-3 / (2 * sum(map(len, errors))))
@@ -121,7 +123,8 @@ def check_all(problems: Sequence[Sampled]) -> None:
         if errors[seed].max() >= bound:
             errors[seed] = deviations(problem, TEN_TIMES, 1000 + seed)[0]
             assert errors[seed].max() < bound
-    assert np.mean(np.concatenate(errors) > 3) <= 0.02
+    near = sum(error.max() >= norm.isf(0.05 / (2 * len(error))) for error in errors)
+    assert near <= binom.isf(1e-3, len(problems), 0.05)
 
 
 def test_scores_from_outside_agree_with_enumeration() -> None:
@@ -227,19 +230,6 @@ def test_a_checkpoint_of_another_version_is_refused(tmp_path: Path) -> None:
     checkpoint.save_arrays(arrays)
     with pytest.raises(StoreError, match="does not fit this version"):
         ladder.sample(*RUNS["table"](), QUICK, 3, None, checkpoint)
-
-
-def test_units_of_a_column_change_nothing() -> None:
-    data = small_data(7, rows=8)
-    scale, shift = np.array([1.0, 1000.0, 1.0, 0.01]), np.array([0.0, 5.0, -3.0, 0.0])
-    other = ContextData(data.x * scale + shift, data.context, data.variables, data.contexts, "obs")
-    one, two = (fit(item, method=MCMC(n_draws=200, n_sweeps=300), seed=1) for item in (data, other))
-    np.testing.assert_array_equal(one.graph, two.graph)
-    np.testing.assert_array_equal(one.intervention_target, two.intervention_target)
-    weight, moved = (p.parameters["weight"].values for p in (one, two))
-    np.testing.assert_allclose(moved, weight * scale / scale[:, None], rtol=1e-4, atol=1e-9)
-    std, scaled = (p.parameters["noise_std"].values for p in (one, two))
-    np.testing.assert_allclose(scaled, std * scale, rtol=1e-4)
 
 
 OWN_UNITS = {
