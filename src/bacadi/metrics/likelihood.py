@@ -9,6 +9,7 @@ where the draw does not name the variable as a target.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -240,7 +241,35 @@ class BGeNode(NamedTuple):
         return constant - 0.5 * (log_det[1] - log_det[0]) - 0.5 * (df + 1) * grown[1] + 0.5 * df * grown[0]
 
 
-Learn = Callable[[np.ndarray, int, np.ndarray, np.ndarray], LinearNode | BGeNode]
+@dataclass(frozen=True)
+class EvidenceNode:
+    """The posterior predictive density of a node under a mechanism that offers `log_evidence` and no parameters:
+
+    p(x | D) = p(D, x) / p(D), one evidence per row. Draws share nodes, so a set of rows is scored once.
+    """
+
+    mechanism: Any
+    x: Float[np.ndarray, "n d"]
+    node: int
+    parents: Bool[np.ndarray, " d"]
+    rows: Bool[np.ndarray, " n"]
+    _scored: dict[bytes, Float[np.ndarray, " m"]] = field(default_factory=dict, repr=False)
+
+    def log_density(
+        self, parents: Float[np.ndarray, "m p"], column: Float[np.ndarray, " m"]
+    ) -> Float[np.ndarray, " m"]:
+        """log p(D, x) - log p(D) of each row x."""
+        key = parents.tobytes() + column.tobytes()
+        if key not in self._scored:
+            evidence = partial(self.mechanism.log_evidence, self.node, np.flatnonzero(self.parents))
+            known, new = self.x[self.rows], np.zeros((len(column), 1, self.x.shape[1]))
+            new[:, 0, self.parents], new[:, 0, self.node] = parents, column
+            base = evidence(known)
+            self._scored[key] = np.array([evidence(np.concatenate([known, row])) - base for row in new])
+        return self._scored[key]
+
+
+Learn = Callable[[np.ndarray, int, np.ndarray, np.ndarray], LinearNode | BGeNode | EvidenceNode]
 
 
 @dataclass(frozen=True)
@@ -300,14 +329,16 @@ def density_of(posterior: Posterior, data: ContextData, modules: Sequence[str] =
     if mechanism is None:
         return FittedDensity(data)
     units = units_of(posterior)
+    if isinstance(mechanism, AbstractMechanism) and _has_parameters(mechanism, posterior):
+        density = MechanismDensity(mechanism)
+        # Parameters are in the units of the data unless the mechanism does not know how to convert them.
+        return InUnits(density, units) if type(mechanism).rescaled is AbstractMechanism.rescaled else density
+    scaled = replace(data, x=units.apply(data.x))
     if isinstance(mechanism, BGe):
-        scaled = replace(data, x=units.apply(data.x))
         return InUnits(FittedDensity(scaled, lambda *node: BGeNode.fit(mechanism, *node)), units)
-    if not isinstance(mechanism, AbstractMechanism) or not _has_parameters(mechanism, posterior):
-        return None
-    density = MechanismDensity(mechanism)
-    # Parameters are in the units of the data unless the mechanism does not know how to convert them.
-    return InUnits(density, units) if type(mechanism).rescaled is AbstractMechanism.rescaled else density
+    if hasattr(mechanism, "log_evidence"):
+        return InUnits(FittedDensity(scaled, partial(EvidenceNode, mechanism)), units)
+    return None
 
 
 def log_rows(
