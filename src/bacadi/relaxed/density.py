@@ -1,6 +1,6 @@
 """The differentiable reading of a model on data: log Ψ of Proposition 1 and what follows from it.
 
-The generative process is Eq. (5): p(Z) p(G|Z) p(Θ|G) Π_k p(Γ_k) p(I_k|Γ_k) p(Θ_I|I_k) p(D_k|G,Θ,I_k,Θ_I).
+Eq. (5), the generative process, is p(Z) p(G|Z) p(Θ|G) Π_k p(Γ_k) p(I_k|Γ_k) p(Θ_I|I_k) p(D_k|G,Θ,I_k,Θ_I).
 """
 
 import equinox as eqx
@@ -128,7 +128,7 @@ class Density(eqx.Module):
     def log_joint(
         self, particle: Particle, graph: Float[Array, "d d"], targets: Float[Array, "M d"]
     ) -> Float[Array, ""]:
-        """log p(G) p(I) Ψ of discrete structures: Eq. (4), the unnormalised posterior of (G, Θ, I, Θ_I)."""
+        """log p(G) p(I) Ψ of discrete structures, the posterior of Eq. (4), unknown interventions, up to a constant."""
         structures = Structures(graph[:, None, :], targets[:, None, :])
         log_psi = jnp.sum(self.log_psi(particle.theta, particle.theta_int, structures))
         log_graph = self.model.graph_prior.log_prob(graph)  # type: ignore[attr-defined]

@@ -151,19 +151,25 @@ class RelaxedSoft(RelaxedEffect):
 
     def labelled(self, theta_int: PyTree) -> dict[str, Labelled]:
         """The mechanism's own names behind `effect_`, with the context as the first axis."""
-        values = jax.vmap(lambda theta: [part.values for part in self.mechanism.labelled(theta).values()])(theta_int)
-        one: Any = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape[1:], leaf.dtype), theta_int)
+        contexts = [self.mechanism.labelled(theta) for theta in self._contexts(theta_int)]
+        # Names and axes are there without contexts, too.
+        empty: Any = jax.tree.map(lambda leaf: np.zeros(leaf.shape[1:], leaf.dtype), theta_int)
         return {
-            f"effect_{name}": Labelled(array, ("context", *part.dims))
-            for (name, part), array in zip(self.mechanism.labelled(one).items(), values, strict=True)
+            f"effect_{name}": Labelled(
+                np.array([parts[name].values for parts in contexts]).reshape(-1, *np.shape(values)), ("context", *dims)
+            )
+            for name, (values, dims) in self.mechanism.labelled(empty).items()
         }
 
     def rescaled(self, theta_int: PyTree, graph: np.ndarray, scaling: Scaling) -> PyTree:
-        contexts = [jax.tree.map(lambda leaf, k=k: leaf[k], theta_int) for k in range(len(self.blocks.x))]
-        changed = [self.mechanism.rescaled(theta, graph, scaling) for theta in contexts]
+        changed = [self.mechanism.rescaled(theta, graph, scaling) for theta in self._contexts(theta_int)]
         if not changed or changed[0] is None:
             return theta_int
         return jax.tree.map(lambda *leaves: np.stack(leaves), *changed)
+
+    def _contexts(self, theta_int: PyTree) -> list[PyTree]:
+        """Θ_I of one context after the other."""
+        return [jax.tree.map(lambda leaf, k=k: leaf[k], theta_int) for k in range(len(self.blocks.x))]
 
 
 @relaxed_effect.register
