@@ -26,9 +26,8 @@ import numpy as np
 from bacadi.metrics.calibration import edge_forecasts, expected_calibration_error, pooled, target_forecasts
 from bacadi.metrics.evaluate import evaluate
 from bacadi.posterior import load
-from bacadi.settings.specs import read_spec, values_of
 from bacadi.simulate import Task, simulate
-from bacadi.simulate.files import CONTEXT, TRAINING, write_task
+from bacadi.simulate.files import CONTEXT, TRAINING, read_spec, write_task
 
 TASKS = Path(__file__).parent.parent / "studies" / "tasks"
 METRICS = {
@@ -63,7 +62,7 @@ PUBLISHED = {
 
 def command(task: Task, folder: Path, options: list[str]) -> list[str]:
     """The command on the tables of the task, written to the folder."""
-    write_task(task, folder / "task", {})
+    write_task(task, folder / "task")
     fit = [sys.executable, "-m", "bacadi", "fit", str(folder / "task" / TRAINING[0]), "--context", CONTEXT]
     return [*fit, "--observational", str(task.data.observational), "--out", str(folder / "run"), "--quiet", *options]
 
@@ -119,7 +118,7 @@ def main() -> None:
     spec = replace(spec, **changes)
     options = ["--method", chosen.method, *options]
     rows, forecasts = [], []
-    print(f"{chosen.study} {values_of(spec)['n_variables']} variables, bacadi fit {' '.join(options)}", flush=True)
+    print(f"{chosen.study} {spec.n_variables} variables, bacadi fit {' '.join(options)}", flush=True)
     print(" " * 12 + "".join(f"{name:>13s}" for name in COLUMNS), flush=True)
     with tempfile.TemporaryDirectory() as folder:
         warm = [*options, *(["--sweeps", "4", "--draws", "4"] if chosen.method in ("auto", "mcmc") else [])]

@@ -18,8 +18,7 @@ from bacadi.graph import cpdag, topological_order
 from bacadi.metrics import average_precision, edge_auprc, favour_undirected
 from bacadi.metrics.evaluate import evaluate
 from bacadi.posterior import Posterior
-from bacadi.settings.specs import read_spec
-from bacadi.simulate import Task, simulate
+from bacadi.simulate import Task, read_spec, simulate
 from bacadi.simulate.graphs import erdos_renyi_dag
 
 STUDIES = Path(__file__).parent.parent / "studies" / "tasks"

@@ -15,9 +15,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bacadi.evidence.reading import collapse
 from bacadi.model.model import Model
-from bacadi.model.neural import NeuralGaussian
-from bacadi.simulate import ErdosRenyi, Neural, SyntheticSpec, simulate
+from bacadi.simulate import NeuralTruth, RandomErdosRenyi, SyntheticSpec, simulate
 
 HIDDEN, VARIANCE, MOST_PARENTS, LEAPS = 5, 0.1, 8, 8
 N_PARAMETERS = HIDDEN * (MOST_PARENTS + 2) + 1
@@ -74,8 +74,8 @@ def main() -> None:
     parser.add_argument("--edges", type=int, default=12, help="so many true edges, those that gain least")
     chosen = parser.parse_args()
     jax.config.update("jax_enable_x64", True)
-    task = simulate(SyntheticSpec(graph=ErdosRenyi(), mechanism=Neural()), chosen.seed)
-    evidence = Model(mechanism=NeuralGaussian()).collapse(task.data).evidence
+    task = simulate(SyntheticSpec(graph=RandomErdosRenyi(), mechanism=NeuralTruth()), chosen.seed)
+    evidence = collapse(Model.preset("paper", "nonlinear"), task.data).evidence
 
     def of_process(node: int, parents: np.ndarray) -> float:
         return evidence.log_evidence(node, np.isin(np.arange(len(task.graph)), parents), task.targets[:, node])

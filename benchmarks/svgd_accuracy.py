@@ -16,7 +16,6 @@ import json
 import os
 import time
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -32,48 +31,52 @@ PUBLISHED = {
 
 
 def one_task(seed: int, options: argparse.Namespace) -> dict:
-    # One task a process: a step is a chain of small products, which a second thread hardly speeds up.
+    # One task per process: a step is a chain of small products, which a second thread hardly speeds up.
     os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
     import jax
 
-    from bacadi.inference.svgd.estimators import FiniteReading, LimitReading
-    from bacadi.inference.svgd.method import Problem, Tempered, run
-    from bacadi.model import priors
+    from bacadi.config.layers import configure
+    from bacadi.inference.method import Monitor, Problem
+    from bacadi.inference.svgd.method import Descent, run
+    from bacadi.inference.svgd.readers import FiniteAlpha, LimitGraphs
+    from bacadi.model.knowledge import Knowledge
+    from bacadi.model.priors import ErdosRenyi, ScaleFree
     from bacadi.posterior import weights
-    from bacadi.settings import build, resolve
-    from bacadi.simulate import ErdosRenyi, Linear, Neural, ScaleFree, SyntheticSpec, simulate
+    from bacadi.relaxed.density import Density
+    from bacadi.simulate import LinearTruth, NeuralTruth, RandomErdosRenyi, RandomScaleFree, SyntheticSpec, simulate
 
-    mechanism = {"linear": Linear, "nonlinear": Neural}[options.model]()
-    graph = {"er": ErdosRenyi, "sf": ScaleFree}[options.graph]()
+    mechanism = {"linear": LinearTruth, "nonlinear": NeuralTruth}[options.model]()
+    graph = {"er": RandomErdosRenyi, "sf": RandomScaleFree}[options.graph]()
     task = simulate(SyntheticSpec(graph=graph, mechanism=mechanism), seed)
-    model, svgd = build(resolve(options.preset, options.config, {"--model": options.model}, method="svgd"))
-    model = replace(model, graph_prior={"er": priors.ErdosRenyi, "sf": priors.ScaleFree}[options.graph]())
-    problem = Problem(svgd, model, model.prepare(task.data), jax.random.key(seed))
+    chosen = configure("svgd", options.preset, options.config, {"--model": options.model})
+    model, svgd = chosen.model.replace(graph_prior={"er": ErdosRenyi, "sf": ScaleFree}[options.graph]()), chosen.method
+    problem = Problem(task.data, model, Knowledge.none(task.data.n_variables, task.data.n_contexts), seed)
+    descent = Descent(svgd, Density.of(model, problem.standardized), jax.random.key(seed))
     begin = time.process_time()
-    finished = run(problem)
+    finished = run(descent, Monitor())
     seconds = time.process_time() - begin
 
     result = {"seed": seed, "cpu_seconds": seconds, "edges": int(task.graph.sum())}
-    result["preset"] = evaluate(problem, finished, task)
-    rules = {"posterior": weights.posterior, "tempered": Tempered(), "uniform": weights.uniform}
+    result["preset"] = evaluate(descent, finished, problem, task)
+    rules = {"posterior": weights.posterior, "tempered": weights.Tempered(), "uniform": weights.uniform}
     densities = {"": (False, 0), "collapsed, own targets": (True, 0), "collapsed": (True, 3)}
     for density, (collapsed, sweeps) in densities.items():
-        for reading in (LimitReading(), FiniteReading()):
+        for reader in (LimitGraphs(), FiniteAlpha()):
             for name, rule in rules.items():
-                chosen = replace(svgd, reading=reading, weighting=rule, collapsed=collapsed, target_sweeps=sweeps)
-                words = (type(reading).__name__.removesuffix("Reading").lower(), name, density)
-                result[" ".join(words).strip()] = evaluate(problem._replace(svgd=chosen), finished, task)
+                other = svgd.replace(reader=reader, weighting=rule, collapsed=collapsed, target_sweeps=sweeps)
+                words = (type(reader).__name__, name, density)
+                result[" ".join(words).strip()] = evaluate(descent._replace(svgd=other), finished, problem, task)
     return result
 
 
-def evaluate(problem, finished, task) -> list[float]:  # type: ignore[no-untyped-def]
+def evaluate(descent, finished, problem, task) -> list[float]:  # type: ignore[no-untyped-def]
     """The metrics of one reading, or NaN where it finds no acyclic graph at all."""
     from bacadi import metrics
     from bacadi.errors import InferenceError
     from bacadi.inference.svgd.particles import to_posterior
 
     try:
-        posterior = to_posterior(problem, finished, task.data, {})
+        posterior = to_posterior(descent, *finished, problem)
     except InferenceError:
         return [np.nan] * len(METRICS)
     kept = posterior.weights > 0
@@ -103,7 +106,7 @@ def main() -> None:
     parser.add_argument("--tasks", type=int, default=10)
     parser.add_argument("--first-seed", type=int, default=100)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--json", default=None, help="append one line a task to this file")
+    parser.add_argument("--json", default=None, help="append one line per task to this file")
     options = parser.parse_args()
     seeds = range(options.first_seed, options.first_seed + options.tasks)
     print(" " * 48 + "".join(f"{name:>14s}" for name in METRICS))

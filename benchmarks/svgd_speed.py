@@ -14,27 +14,25 @@ import sys
 import time
 
 AUTHORS = {"linear": (1.15, 1.2), "nonlinear": (13.6, 9.8)}
-ESTIMATORS = ("relaxed", "blockwise", "marginal")
+ESTIMATORS = ("relaxed", "blockwise")
 
 
 def measure(model_name: str, estimator_name: str, n_steps: int) -> None:
     import jax
     import jax.numpy as jnp
 
-    from bacadi.inference.svgd.estimators import BlockwiseEstimator, MarginalEstimator, RelaxedEstimator
-    from bacadi.inference.svgd.method import SVGD, Problem, advance, init
-    from bacadi.model.linear import LinearGaussian
+    from bacadi.inference.svgd.estimators import BlockwiseEstimator, RelaxedEstimator
+    from bacadi.inference.svgd.method import SVGD, Descent, advance, init
     from bacadi.model.model import Model
-    from bacadi.model.neural import NeuralGaussian
+    from bacadi.relaxed.density import Density
     from bacadi.relaxed.latent import SampledAcyclicity
     from bacadi.simulate import SyntheticSpec, simulate
 
-    estimators = dict(zip(ESTIMATORS, (RelaxedEstimator, BlockwiseEstimator, MarginalEstimator), strict=True))
-    mechanism = {"linear": LinearGaussian, "nonlinear": NeuralGaussian}[model_name]()
-    model = Model(mechanism=mechanism)
+    estimators = dict(zip(ESTIMATORS, (RelaxedEstimator, BlockwiseEstimator), strict=True))
+    model = Model.preset("paper", model_name)
     svgd = SVGD(estimator=estimators[estimator_name](n_samples=128), expected_acyclicity=SampledAcyclicity(32))
     data = simulate(SyntheticSpec(), seed=0).data
-    problem = Problem(svgd, model, model.prepare(data), jax.random.key(0))
+    problem = Descent(svgd, Density.of(model, data), jax.random.key(0))
     state = init(problem)
     begin = time.perf_counter()
     state = jax.block_until_ready(advance(problem, state, jnp.asarray(1, jnp.int32)))[0]
@@ -45,7 +43,7 @@ def measure(model_name: str, estimator_name: str, n_steps: int) -> None:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     theirs, memory = AUTHORS[model_name]
     print(
-        f"{model_name:9s} {estimator_name:9s}  {cpu:6.3f} CPU-s a step ({wall:.3f} s wall), compiled in "
+        f"{model_name:9s} {estimator_name:9s}  {cpu:6.3f} CPU-s per step ({wall:.3f} s wall), compiled in "
         f"{compilation:4.1f} s, peak {peak:.2f} GB   authors: {theirs} CPU-s, {memory} GB  ({theirs / cpu:.0f} times)"
     )
 

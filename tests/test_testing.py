@@ -10,7 +10,7 @@ import pytest
 
 from bacadi.data.labelled import Labelled
 from bacadi.errors import BacadiError
-from bacadi.model.bge import BGe
+from bacadi.model.integrated import BGe
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.mechanism import AbstractMechanism
 from bacadi.model.neural import NeuralGaussian

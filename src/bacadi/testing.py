@@ -12,8 +12,7 @@ from jaxtyping import Array, Float, Key, PyTree
 from bacadi.data.contexts import ContextData, Scaling
 from bacadi.errors import BacadiError
 from bacadi.model.mechanism import AbstractMechanism
-from bacadi.relaxed.mechanisms import log_likelihood, prepare
-from bacadi.relaxed.rows import raw_rows
+from bacadi.relaxed.mechanisms import log_likelihood, prepare, raw_rows
 
 TOLERANCE = 1e-8
 """Largest relative change, in float64, that still counts as no change."""

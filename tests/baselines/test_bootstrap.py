@@ -19,12 +19,12 @@ from bacadi.metrics.evaluate import evaluate
 from bacadi.metrics.likelihood import MaximumLikelihood
 from bacadi.posterior.posterior import Draw
 from bacadi.simulate import SyntheticSpec, simulate
-from bacadi.simulate.graphs import ErdosRenyi, erdos_renyi_dag
+from bacadi.simulate.graphs import RandomErdosRenyi, erdos_renyi_dag
 
 from .problems import problem, run
 
 UNDIRECTED = np.array([[0, 1, 0], [1, 0, 0], [0, 0, 0]], dtype=np.int8)
-TASK = simulate(SyntheticSpec(n_variables=3, graph=ErdosRenyi(1)), seed=0)
+TASK = simulate(SyntheticSpec(n_variables=3, graph=RandomErdosRenyi(1)), seed=0)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from bacadi.graph import consistent_union, is_acyclic
 from bacadi.metrics.evaluate import evaluate
 from bacadi.posterior.posterior import Posterior
 from bacadi.simulate import SyntheticSpec, simulate
-from bacadi.simulate.graphs import ErdosRenyi
+from bacadi.simulate.graphs import RandomErdosRenyi
 
 from .problems import run
 
@@ -31,7 +31,7 @@ BASELINES = [
     pytest.param(GIES(), id="gies", marks=needs("gies")),
     pytest.param(GnIES(), id="gnies", marks=needs("gnies")),
 ]
-TASK = simulate(SyntheticSpec(n_variables=4, graph=ErdosRenyi(1)), seed=1)
+TASK = simulate(SyntheticSpec(n_variables=4, graph=RandomErdosRenyi(1)), seed=1)
 
 
 def known_to(baseline: AbstractBaseline, data: ContextData):

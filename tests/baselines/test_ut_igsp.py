@@ -17,7 +17,7 @@ from bacadi.baselines.ci import (
 from bacadi.baselines.ut_igsp import UTIGSP, PermutationSearch, adjacency, changed_mechanisms, minimum_degree_order
 from bacadi.errors import ConfigError, DataError
 from bacadi.graph import i_cpdag, is_acyclic
-from bacadi.simulate import ErdosRenyi, SyntheticSpec, simulate
+from bacadi.simulate import RandomErdosRenyi, SyntheticSpec, simulate
 from bacadi.simulate.graphs import erdos_renyi_dag
 from bacadi.simulate.synthetic import Interventions
 
@@ -74,7 +74,7 @@ def test_with_perfect_tests_every_start_finds_the_class_of_the_truth(seed, known
 def test_no_order_has_a_better_minimal_imap(seed):
     """All 24 orders of four variables, I-maps and scores written out here."""
     rng = np.random.default_rng(seed)
-    task = simulate(SyntheticSpec(n_variables=4, graph=ErdosRenyi(1), n_observational=40), seed=seed)
+    task = simulate(SyntheticSpec(n_variables=4, graph=RandomErdosRenyi(1), n_observational=40), seed=seed)
     tests = GaussianTests(task.data, 1e-2, 1e-2)
     best = float("inf")
     for order in itertools.permutations(range(4)):

@@ -14,20 +14,18 @@ import numpy as np
 import pytest
 
 import bacadi
-from bacadi.commands.evaluate import GOOD
 from bacadi.data import from_file
 from bacadi.data.labelled import Labelled
-from bacadi.metrics.evaluate import evaluate
+from bacadi.metrics.evaluate import descriptions, evaluate
 from bacadi.posterior import Posterior
-from bacadi.settings.specs import read_spec
-from bacadi.simulate import Task, simulate
+from bacadi.simulate import Task, read_spec, simulate
 
 from .conftest import Run
 from .test_refusals import assert_refused
 
 ROOT = Path(__file__).parents[2]
 SPEC = """
-kind = "synthetic"
+type = "synthetic"
 n_variables = 5
 n_observational = 30
 standardize = {standardize}
@@ -69,7 +67,7 @@ def values_of(run: Run, tmp_path: Path, posterior: Posterior) -> dict[str, float
     assert record["bacadi"] == bacadi.__version__ and record["truth"] == str(tmp_path / "task")
     for name in record["metrics"]:
         line = next(line for line in result.stdout.splitlines() if line.split()[:1] == [name])
-        assert GOOD[name] in line, f"the table does not say what a good {name} is"
+        assert descriptions()[name] in line, f"the table does not say what a good {name} is"
     return record["metrics"]
 
 
@@ -140,7 +138,7 @@ def test_the_documented_example_runs(run: Run, tmp_path: Path, monkeypatch: pyte
 
 def test_the_page_of_metrics_has_them_all_and_the_numbers_of_the_script() -> None:
     page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
-    for name in GOOD:
+    for name in descriptions():
         short = re.sub(r"^(edge|target)_(brier_)", r"…_\2", name)
         assert f"`{name}`" in page or f"`{short}`" in page, name
     script = runpy.run_path(str(ROOT / "benchmarks" / "metric_traps.py"))

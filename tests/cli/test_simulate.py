@@ -8,18 +8,17 @@ import numpy as np
 import pytest
 
 import bacadi
-from bacadi.commands.targets import from_csv
 from bacadi.data import from_file
 from bacadi.errors import StoreError
-from bacadi.settings.specs import read_spec, spec_from
-from bacadi.simulate import simulate
-from bacadi.simulate.files import FILES, load_truth
+from bacadi.model.statements import from_csv
+from bacadi.simulate import read_spec, simulate
+from bacadi.simulate.files import FILES, decode_spec, read_task
 
 from .conftest import Run
 from .test_refusals import assert_refused
 
 SPEC = """# a small task
-kind = "synthetic"
+type = "synthetic"
 n_variables = 4
 n_observational = 12
 {more}
@@ -36,7 +35,7 @@ n_contexts = 2
 rows_per_context = 3
 """
 EXPRESSION = """
-kind = "expression"
+type = "expression"
 n_variables = 4
 [langevin]
 time = 0.5
@@ -84,14 +83,14 @@ def test_files_say_what_was_simulated(run: Run, spec: Path, tmp_path: Path) -> N
     assert {path.name for path in out.iterdir()} == set(FILES)
     for text in ("4 variables", "12 observational rows", "15 rows in 3 contexts", "6 held-out rows", "bacadi fit"):
         assert text in result.stdout
-    task, truth = simulate(read_spec(spec), 7), load_truth(out)
+    task, truth = simulate(read_spec(spec), 7), read_task(out)
     assert_same(truth, task)
-    np.testing.assert_allclose(truth.weights, task.network.functions.weights, rtol=1e-14)
+    np.testing.assert_allclose(truth.weights, task.weights, rtol=1e-14)
     np.testing.assert_allclose(truth.noise_std, task.network.noise_std, rtol=1e-14)
     assert (out / "spec.toml").read_text() == spec.read_text()
     record = json.loads((out / "task.json").read_text())
     assert record["seed"] == 7 and record["bacadi"] == bacadi.__version__
-    assert spec_from(record["spec"], "task.json") == read_spec(spec)
+    assert decode_spec(record["spec"], "task.json") == read_spec(spec)
 
 
 @pytest.mark.parametrize("effect", ["hard", "shift"])
@@ -104,7 +103,7 @@ def test_tables_are_in_the_units_of_the_data(effect: str, run: Run, spec: Path, 
     weights, drawn = np.zeros((4, 4)), scaling.invert(data.x)
     for row in rows(tmp_path / "task" / "truth_edges.csv"):
         weights[data.variables.index(row["source"]), data.variables.index(row["target"])] = float(row["weight"])
-    intercept = (scaling.shift @ task.network.functions.weights - scaling.shift) / scaling.scale
+    intercept = (scaling.shift @ task.weights - scaling.shift) / scaling.scale
     expected, std = data.x @ weights + intercept, np.tile(record["noise_std"], (data.n_rows, 1))
     for row in rows(tmp_path / "task" / "truth_effects.csv"):
         cell = np.ix_(data.context == 1 + data.contexts.index(row["context"]), [data.variables.index(row["variable"])])
@@ -129,9 +128,7 @@ def test_tables_are_those_of_the_other_commands(run: Run, spec: Path, tmp_path: 
     edges = {
         (row["source"], row["target"]): float(row["weight"]) for row in rows(tmp_path / "task" / "truth_edges.csv")
     }
-    expected = {
-        (f"x{i + 1}", f"x{j + 1}"): task.network.functions.weights[i, j] for i, j in np.argwhere(task.graph).tolist()
-    }
+    expected = {(f"x{i + 1}", f"x{j + 1}"): task.weights[i, j] for i, j in np.argwhere(task.graph).tolist()}
     assert edges == expected
     assert run("check", tmp_path / "task" / "data.csv", "--context", "context").exit_code == 0
 
@@ -148,7 +145,7 @@ def test_gene_expression(run: Run, tmp_path: Path) -> None:
     path.write_text(EXPRESSION)
     result = run("simulate", path, "--out", tmp_path / "task")
     assert result.exit_code == 0, result.output
-    task, truth = simulate(read_spec(path), 0), load_truth(tmp_path / "task")
+    task, truth = simulate(read_spec(path), 0), read_task(tmp_path / "task")
     assert_same(truth, task)
     assert truth.weights is None and truth.noise_std is None
     strengths = [float(row["weight"]) for row in rows(tmp_path / "task" / "truth_edges.csv")]
@@ -158,7 +155,7 @@ def test_gene_expression(run: Run, tmp_path: Path) -> None:
 def test_mechanisms_without_weights_leave_them_empty(run: Run, spec: Path, tmp_path: Path) -> None:
     spec.write_text(SPEC.format(more="") + '[mechanism]\ntype = "neural"\n[held_out.effect]\ntype = "soft"\n')
     assert run("simulate", spec, "--out", tmp_path / "task").exit_code == 0
-    truth = load_truth(tmp_path / "task")
+    truth = read_task(tmp_path / "task")
     assert truth.weights is None and truth.noise_std is not None
     assert {row["weight"] for row in rows(tmp_path / "task" / "truth_edges.csv")} == {""}
     assert truth.held_out_effects.keeps_parents[truth.held_out_targets == 1].all()
@@ -168,7 +165,7 @@ def test_a_task_without_observational_rows(run: Run, spec: Path, tmp_path: Path)
     spec.write_text(SPEC.format(more="").replace("n_observational = 12", "n_observational = 0"))
     result = run("simulate", spec, "--out", tmp_path / "task")
     assert result.exit_code == 0 and "--observational" not in result.stdout
-    truth = load_truth(tmp_path / "task")
+    truth = read_task(tmp_path / "task")
     assert truth.data.observational is None and truth.data.counts.tolist() == [0, 5, 5, 5]
 
 
@@ -182,7 +179,7 @@ def test_a_task_without_observational_rows(run: Run, spec: Path, tmp_path: Path)
 )
 def test_bad_specifications_leave_nothing(text: str, expected: tuple[str, ...], run: Run, tmp_path: Path) -> None:
     path = tmp_path / "small.toml"
-    path.write_text('kind = "synthetic"\n' + text + "\n")
+    path.write_text('type = "synthetic"\n' + text + "\n")
     assert_refused(run("simulate", path, "--out", tmp_path / "task"), *expected)
     assert not (tmp_path / "task").exists()
 
@@ -193,13 +190,13 @@ def test_other_refusals(run: Run, spec: Path, tmp_path: Path) -> None:
     assert_refused(run("simulate", tmp_path / "none.toml", *out), "none.toml")
     assert_refused(run("simulate", spec, "--seed", -1, *out), "--seed is -1")
     assert_refused(run("simulate", spec, "--out", spec), "is a file")
-    spec.write_text('kind = "synthetic"\nn_observational = 0\n[interventions]\nrows_per_context = 0\n')
+    spec.write_text('type = "synthetic"\nn_observational = 0\n[interventions]\nrows_per_context = 0\n')
     assert_refused(run("simulate", spec, *out), "'small.toml'", "without rows", "rows_per_context")
-    spec.write_text('kind = "synthetic"\nn_observational = 0\n[interventions]\nn_contexts = 0\n')
+    spec.write_text('type = "synthetic"\nn_observational = 0\n[interventions]\nn_contexts = 0\n')
     assert_refused(run("simulate", spec, *out), "'small.toml'", "without rows", "n_observational")
-    spec.write_text('kind = "synthetic"\n[mechanism]\ntype = "linear"\nweight_high = 1e150\n')
+    spec.write_text('type = "synthetic"\n[mechanism]\ntype = "linear"\nweight_high = 1e150\n')
     assert_refused(run("simulate", spec, *out), "'small.toml'", "too large")
-    spec.write_text('kind = "synthetic"\nn_observational = 1000000000000000\n')
+    spec.write_text('type = "synthetic"\nn_observational = 1000000000000000\n')
     assert_refused(run("simulate", spec, *out), "'small.toml'", "memory")
     spec.write_text(EXPRESSION.replace("n_contexts = 2\nrows", "n_contexts = 9\nrows"))
     assert_refused(run("simulate", spec, *out), "'small.toml'", "9 held-out contexts")
@@ -227,7 +224,7 @@ def test_damaged_folders_are_refused(
     assert old in text
     (folder / name).write_text(text.replace(old, new, 1))
     with pytest.raises(StoreError) as refusal:
-        load_truth(folder)
+        read_task(folder)
     assert name in str(refusal.value) and expected in str(refusal.value) and str(refusal.value).endswith(".")
 
 
@@ -236,12 +233,12 @@ def test_incomplete_folders_are_refused(run: Run, spec: Path, tmp_path: Path) ->
     run("simulate", spec, "--out", folder)
     (folder / "held_out.csv").unlink()
     with pytest.raises(StoreError, match=r"held_out\.csv' cannot be read"):
-        load_truth(folder)
+        read_task(folder)
     (folder / "task.json").unlink()
     with pytest.raises(StoreError, match="no complete task"):
-        load_truth(folder)
+        read_task(folder)
     with pytest.raises(StoreError, match="is no folder"):
-        load_truth(tmp_path / "none")
+        read_task(tmp_path / "none")
 
 
 def test_a_task_that_could_not_be_written_whole_is_not_taken_for_one(run: Run, spec: Path, tmp_path: Path) -> None:

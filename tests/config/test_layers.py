@@ -16,7 +16,7 @@ from bacadi.inference.fit import default_method, resolve
 from bacadi.inference.mcmc.method import MCMC
 from bacadi.inference.svgd.method import SVGD
 from bacadi.model.effects import EffectMixture, ScaleGaussian, ShiftGaussian, SoftGaussian
-from bacadi.model.gaussian_process import GaussianProcess
+from bacadi.model.integrated import GaussianProcess
 from bacadi.model.model import Model
 from bacadi.model.neural import STANDARDIZED_SCALES, NeuralGaussian
 from bacadi.model.priors import ScaleFree

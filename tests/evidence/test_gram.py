@@ -14,11 +14,10 @@ from scipy.stats import invgamma, kstest, multivariate_normal, multivariate_t, n
 from bacadi.data.contexts import ContextData
 from bacadi.evidence.collapsed import EffectKind, EffectStates
 from bacadi.evidence.effects import effect_states
-from bacadi.evidence.reading import collapse, evidence_of
-from bacadi.evidence.rows import RowsEvidence
+from bacadi.evidence.reading import RowsEvidence, collapse, evidence_of
 from bacadi.graph import all_dags, cpdag
-from bacadi.model.bge import BGe
 from bacadi.model.effects import EffectMixture, HardGaussian, ScaleGaussian, ShiftGaussian, SoftGaussian
+from bacadi.model.integrated import BGe
 from bacadi.model.linear import LinearGaussian, LinearTheta
 from bacadi.model.mechanism import Mechanism
 from bacadi.model.model import Model

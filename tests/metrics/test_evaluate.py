@@ -14,16 +14,24 @@ from bacadi.data.labelled import Labelled
 from bacadi.errors import DataError
 from bacadi.graph import cpdag, i_cpdag
 from bacadi.metrics.evaluate import CLASS_PARAMETER, evaluate
-from bacadi.model.bge import BGe
+from bacadi.model.integrated import BGe
 from bacadi.model.model import Model
 from bacadi.model.neural import NeuralGaussian
 from bacadi.posterior import Posterior, weights
-from bacadi.simulate import ErdosRenyi, GeneExpressionSpec, HeldOut, Interventions, Neural, SyntheticSpec, simulate
+from bacadi.simulate import (
+    GeneExpressionSpec,
+    HeldOut,
+    Interventions,
+    NeuralTruth,
+    RandomErdosRenyi,
+    SyntheticSpec,
+    simulate,
+)
 from bacadi.simulate.expression import HeldOutKnockOuts, KnockOuts
-from bacadi.simulate.files import load_truth, write_task
+from bacadi.simulate.files import read_task, write_task
 from bacadi.simulate.graphs import erdos_renyi_dag
 
-SPEC = SyntheticSpec(n_variables=5, graph=ErdosRenyi(1), held_out=HeldOut(3, 10, 2))
+SPEC = SyntheticSpec(n_variables=5, graph=RandomErdosRenyi(1), held_out=HeldOut(3, 10, 2))
 TASK = simulate(SPEC, seed=1)
 STRUCTURE = {
     "cyclic_share",
@@ -88,7 +96,7 @@ def test_values_are_those_of_the_functions():
     forecasts = metrics.target_forecasts(targets, TASK.targets)
     assert values["target_brier"] == metrics.brier_score(forecasts).score
     assert values["interventional_nll"] >= values["predictive_nll"]
-    truth = TASK.network.functions.weights
+    truth = TASK.weights
     drawn = posterior.graph[0] * posterior.parameters["weight"].values[0]
     assert values["total_effect_rmse"] == metrics.total_effect_rmse(drawn, weights, truth)
     means = posterior.parameters["effect_mean"].values[0]
@@ -154,8 +162,8 @@ def test_the_scale_in_which_the_posterior_was_learned_does_not_matter():
 def test_a_table_of_standardised_data_is_in_the_scale_of_the_task(tmp_path):
     """A table does not tell that its columns were scaled; the posterior then says 'not scaled' and means the table."""
     task = simulate(replace(SPEC, standardize=True), seed=1)
-    write_task(task, tmp_path, {})
-    truth = load_truth(tmp_path)
+    write_task(task, tmp_path)
+    truth = read_task(tmp_path)
     table = ContextData(truth.data.x, task.data.context, task.data.variables, task.data.contexts, "obs")
     from_memory, drawn = with_linear_parameters(task), with_linear_parameters(replace(task, data=table))
     assert not np.allclose(from_memory.constant_data["scale"].values, 1)
@@ -163,14 +171,14 @@ def test_a_table_of_standardised_data_is_in_the_scale_of_the_task(tmp_path):
     assert evaluate(drawn, truth) == pytest.approx(evaluate(from_memory, task))
 
 
-@pytest.mark.parametrize("mechanism", [Neural(), SPEC.mechanism])
+@pytest.mark.parametrize("mechanism", [NeuralTruth(), SPEC.mechanism])
 def test_a_task_from_files_gives_what_the_task_gives(tmp_path, mechanism):
     task = simulate(replace(SPEC, mechanism=mechanism), seed=2)
-    write_task(task, tmp_path, {})
+    write_task(task, tmp_path)
     posterior = with_linear_parameters(task)
-    values, stored = evaluate(posterior, task), evaluate(posterior, load_truth(tmp_path))
+    values, stored = evaluate(posterior, task), evaluate(posterior, read_task(tmp_path))
     # The functions of a network are in no table, so its own likelihood cannot be said.
-    missing = {"interventional_nll_of_truth"} if isinstance(mechanism, Neural) else set()
+    missing = {"interventional_nll_of_truth"} if isinstance(mechanism, NeuralTruth) else set()
     assert set(values) - set(stored) == missing
     assert stored == pytest.approx({name: values[name] for name in stored})
 
@@ -204,13 +212,14 @@ def test_cyclic_draws_are_counted_and_left_out():
 def test_what_is_not_defined_is_left_out():
     """No true edge, no context, no held-out row, one variable."""
     empty = simulate(
-        SyntheticSpec(3, ErdosRenyi(0), interventions=Interventions(n_contexts=0), held_out=HeldOut(0, 0, 0)), seed=0
+        SyntheticSpec(3, RandomErdosRenyi(0), interventions=Interventions(n_contexts=0), held_out=HeldOut(0, 0, 0)),
+        seed=0,
     )
     posterior = Posterior.from_draws(empty.data, np.zeros((1, 3, 3)), np.zeros((1, 0, 3)))
     values = evaluate(posterior, empty)
     assert not any(name.startswith("target") or "nll" in name or "precision" in name for name in values)
     assert values["expected_shd"] == values["edge_prevalence"] == 0
-    single = simulate(SyntheticSpec(1, ErdosRenyi(0), held_out=HeldOut(1, 5, 1)), seed=0)
+    single = simulate(SyntheticSpec(1, RandomErdosRenyi(0), held_out=HeldOut(1, 5, 1)), seed=0)
     values = evaluate(Posterior.from_draws(single.data, np.zeros((1, 1, 1)), single.targets[None]), single)
     assert values["expected_sid"] == 0 and np.isfinite(values["interventional_nll"])
     assert not any(name.startswith("edge") for name in values)

@@ -11,15 +11,14 @@ from bacadi.inference.mcmc.method import MCMC
 from bacadi.metrics import untargeted
 from bacadi.metrics.evaluate import aligned, evaluate
 from bacadi.metrics.likelihood import FunctionDensity, density_of, log_rows
-from bacadi.model.bge import BGe
-from bacadi.model.gaussian_process import GaussianProcess
+from bacadi.model.integrated import BGe, GaussianProcess
 from bacadi.model.kernels import RBF, AdditiveKernel, Constant, LinearKernel
 from bacadi.model.knowledge import Knowledge
 from bacadi.model.model import Model
 from bacadi.model.neural import NeuralGaussian
 from bacadi.model.noise import FixedNoise, InferredNoise
 from bacadi.posterior.posterior import Posterior
-from bacadi.simulate import ErdosRenyi, HeldOut, Neural, SyntheticSpec, Task, simulate
+from bacadi.simulate import HeldOut, NeuralTruth, RandomErdosRenyi, SyntheticSpec, Task, simulate
 
 D = 5
 REST = Constant(1.0) + LinearKernel(0.5)
@@ -34,7 +33,9 @@ def _one_thread():
 
 def nonlinear_task(seed: int, standardize: bool = False) -> Task:
     held_out = HeldOut(4, 25, 2)
-    spec = SyntheticSpec(D, graph=ErdosRenyi(1), mechanism=Neural(), standardize=standardize, held_out=held_out)
+    spec = SyntheticSpec(
+        D, graph=RandomErdosRenyi(1), mechanism=NeuralTruth(), standardize=standardize, held_out=held_out
+    )
     return simulate(spec, seed)
 
 
@@ -127,7 +128,7 @@ def test_nonlinear_fits_predict_nearly_as_the_truth(standardize: bool, tmp_path)
 @pytest.mark.parametrize("mechanism", [None, BGe()], ids=["default", "bge"])
 def test_linear_fits_predict_nearly_as_the_truth(mechanism: BGe | None, standardize: bool) -> None:
     """In own units, whatever the scale of the data: within .3 nats a row of 5 variables."""
-    spec = SyntheticSpec(D, graph=ErdosRenyi(1), standardize=standardize, held_out=HeldOut(4, 25, 2))
+    spec = SyntheticSpec(D, graph=RandomErdosRenyi(1), standardize=standardize, held_out=HeldOut(4, 25, 2))
     task = simulate(spec, seed=1)
     model = None if mechanism is None else Model(mechanism=mechanism, own_units=True)
     found = evaluate(fit(task.data, model, method=MCMC(n_sweeps=100), seed=0), task)

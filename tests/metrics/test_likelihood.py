@@ -15,12 +15,12 @@ from bacadi.errors import DataError
 from bacadi.metrics import effect_log_density, interventional_nll, predictive_nll, untargeted
 from bacadi.metrics.evaluate import held_out_likelihood
 from bacadi.metrics.likelihood import LinearDensity, Marginal, MaximumLikelihood, NetworkDensity, density_of
-from bacadi.model.bge import BGe
+from bacadi.model.integrated import BGe
 from bacadi.model.linear import LinearGaussian, LinearTheta
 from bacadi.model.neural import NeuralGaussian
 from bacadi.model.noise import InferredNoise
 from bacadi.posterior.posterior import Draw, Posterior
-from bacadi.simulate import Effects, ErdosRenyi, HeldOut, Shift, SyntheticSpec, simulate
+from bacadi.simulate import Effects, HeldOut, RandomErdosRenyi, Shift, SyntheticSpec, simulate
 from bacadi.simulate.graphs import erdos_renyi_dag
 
 D = 4
@@ -208,9 +208,9 @@ def test_effects_count_at_their_targets_in_their_own_context():
 @pytest.mark.parametrize("standardize", [False, True])
 def test_the_truth_as_a_posterior_scores_as_the_truth(standardize):
     """True weights and noise as parameters give the log density of the task, whatever its scale."""
-    spec = SyntheticSpec(n_variables=6, graph=ErdosRenyi(1), standardize=standardize, held_out=HeldOut(3, 20, 2))
+    spec = SyntheticSpec(n_variables=6, graph=RandomErdosRenyi(1), standardize=standardize, held_out=HeldOut(3, 20, 2))
     task = simulate(spec, seed=3)
-    scaling, weights = task.data.scaling, task.network.functions.weights
+    scaling, weights = task.data.scaling, task.weights
     scaled = weights * scaling.scale[:, None] / scaling.scale
     intercept = (scaling.shift @ weights - scaling.shift) / scaling.scale
     parameters = {
@@ -227,7 +227,7 @@ def test_the_truth_as_a_posterior_scores_as_the_truth(standardize):
 
 
 def test_effects_that_keep_the_parents_count_for_nothing():
-    spec = SyntheticSpec(n_variables=5, graph=ErdosRenyi(1), held_out=HeldOut(2, 10, 5, effect=Shift()))
+    spec = SyntheticSpec(n_variables=5, graph=RandomErdosRenyi(1), held_out=HeldOut(2, 10, 5, effect=Shift()))
     task = simulate(spec, seed=0)
     found = held_out_likelihood(Posterior.from_draws(task.data, task.graph[None], task.targets[None]), task)
     assert found["interventional_nll"] == found["interventional_nll_of_truth"] == 0

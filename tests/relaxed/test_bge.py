@@ -11,7 +11,7 @@ from scipy.stats import multivariate_t
 
 from bacadi.data.contexts import ContextData
 from bacadi.graph import all_dags, cpdag
-from bacadi.model.bge import BGe
+from bacadi.model.integrated import BGe
 from bacadi.relaxed.mechanisms import BGeStatistics, log_evidence, prepare
 
 

@@ -13,7 +13,7 @@ from scipy import stats
 from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError
 from bacadi.model.effects import Effect, EffectMixture, HardGaussian, ScaleGaussian, ShiftGaussian, SoftGaussian
-from bacadi.model.gaussian_process import GaussianProcess
+from bacadi.model.integrated import GaussianProcess
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.mechanism import weights_log_prior
 from bacadi.model.model import Model
@@ -21,8 +21,7 @@ from bacadi.model.noise import FixedNoise, InferredNoise
 from bacadi.model.priors import AbstractGraphPrior, OrderedErdosRenyi, PreferentialAttachment, ScaleFree
 from bacadi.relaxed.density import Density
 from bacadi.relaxed.latent import Particle, Structures
-from bacadi.relaxed.mechanisms import log_likelihood, prepare
-from bacadi.relaxed.rows import gram_rows, raw_rows
+from bacadi.relaxed.mechanisms import gram_rows, log_likelihood, prepare, raw_rows
 
 from ..small import PAPER, PAPER_BGE, PAPER_NETWORKS, small_data
 

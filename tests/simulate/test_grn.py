@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from bacadi.errors import ConfigError
-from bacadi.simulate import GeneExpressionSpec, Langevin, RegulatoryNetwork, ScaleFree
+from bacadi.simulate import GeneExpressionSpec, Langevin, RandomScaleFree, RegulatoryNetwork
 from bacadi.simulate.grn import Cells
 
 SHORT = Langevin(time=10.0, step=0.02)
@@ -101,7 +101,7 @@ def test_without_noise_cells_stay_at_the_noise_free_steady_state():
 @given(st.integers(0, 10_000))
 def test_on_a_tree_knock_outs_move_the_noise_free_levels_by_the_sign_of_the_path(seed):
     rng = np.random.default_rng(seed)
-    spec = GeneExpressionSpec(n_variables=7, graph=ScaleFree(1))
+    spec = GeneExpressionSpec(n_variables=7, graph=RandomScaleFree(1))
     network = spec.draw_network(rng, spec.graph.draw(rng, 7))
     half, gene = network.half_responses(), int(rng.integers(7))
     change = network.levels(half, np.arange(7) == gene) - network.levels(half)
@@ -149,12 +149,12 @@ def test_a_gene_that_nothing_produces_dies_out_and_half_responses_of_0_do_no_har
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: Langevin(decay=0), "decay > 0"),
-        (lambda: Langevin(noise=-1), "noise >= 0"),
+        (lambda: Langevin(decay=0), "decay is 0; give a number above 0"),
+        (lambda: Langevin(noise=-1), "noise is -1; give a number of at least 0"),
         (lambda: Langevin(step=2), "time step"),
         (lambda: Langevin(time=0), "time = 0"),
         (lambda: Langevin(knock_out_time=-1), "knock_out_time = -1"),
-        (lambda: Langevin(time=np.nan), "time = nan"),
+        (lambda: Langevin(time=np.nan), "time is nan"),
     ],
 )
 def test_bad_dynamics_are_refused_in_one_sentence(make, words):

@@ -1,6 +1,7 @@
 """The paper's recipe, what goes beyond it, and the laws that the samples follow."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,15 +10,15 @@ from scipy import stats
 from bacadi.errors import ConfigError
 from bacadi.graph import is_acyclic
 from bacadi.simulate import (
-    ErdosRenyi,
     Hard,
     HardAt,
     HeldOut,
     Interventions,
-    Linear,
-    Neural,
+    LinearTruth,
+    NeuralTruth,
+    RandomErdosRenyi,
+    RandomScaleFree,
     Scale,
-    ScaleFree,
     Shift,
     Soft,
     SyntheticSpec,
@@ -25,17 +26,17 @@ from bacadi.simulate import (
     simulate,
 )
 
-SMALL = SyntheticSpec(n_variables=6, graph=ErdosRenyi(1.5))
+SMALL = SyntheticSpec(n_variables=6, graph=RandomErdosRenyi(1.5))
 EFFECTS = [Hard(), HardAt(), Shift(), Scale(), Soft()]
 
 
 def with_effect(effect, mechanism=None, rows=10):
     interventions = Interventions(effect=effect, rows_per_context=rows)
-    return replace(SMALL, interventions=interventions, mechanism=mechanism or Linear())
+    return replace(SMALL, interventions=interventions, mechanism=mechanism or LinearTruth())
 
 
-@pytest.mark.parametrize("graph", [ErdosRenyi(), ScaleFree()])
-@pytest.mark.parametrize("mechanism", [Linear(), Neural()])
+@pytest.mark.parametrize("graph", [RandomErdosRenyi(), RandomScaleFree()])
+@pytest.mark.parametrize("mechanism", [LinearTruth(), NeuralTruth()])
 def test_the_paper_recipe(graph, mechanism):
     task = simulate(SyntheticSpec(graph=graph, mechanism=mechanism), seed=1)
     assert task.data.counts.tolist() == [100] + [10] * 20
@@ -55,7 +56,7 @@ def test_the_paper_recipe(graph, mechanism):
 
 def test_linear_weights_stand_on_the_edges():
     task = simulate(SyntheticSpec(), seed=2)
-    weights = task.network.functions.weights
+    weights = task.network.theta.weight
     np.testing.assert_array_equal(weights != 0, task.graph == 1)
     sizes = np.abs(weights[task.graph == 1])
     assert sizes.min() >= 0.5
@@ -63,7 +64,7 @@ def test_linear_weights_stand_on_the_edges():
 
 
 @pytest.mark.parametrize("effect", EFFECTS)
-@pytest.mark.parametrize("mechanism", [Linear(), Neural()])
+@pytest.mark.parametrize("mechanism", [LinearTruth(), NeuralTruth()])
 def test_a_task_is_a_function_of_spec_and_seed(effect, mechanism):
     spec = with_effect(effect, mechanism)
     first, second, other = simulate(spec, 3), simulate(spec, 3), simulate(spec, 4)
@@ -75,7 +76,7 @@ def test_a_task_is_a_function_of_spec_and_seed(effect, mechanism):
 def test_more_rows_keep_the_network():
     few, many = simulate(with_effect(Hard(), rows=5), 3), simulate(with_effect(Hard(), rows=50), 3)
     np.testing.assert_array_equal(few.graph, many.graph)
-    np.testing.assert_array_equal(few.network.functions.weights, many.network.functions.weights)
+    np.testing.assert_array_equal(few.weights, many.weights)
     np.testing.assert_array_equal(few.effects.shift, many.effects.shift)
 
 
@@ -85,23 +86,20 @@ def test_linear_samples_have_the_closed_form_mean_and_covariance():
     spec = replace(SMALL, n_observational=20_000)
     task = simulate(spec, 5)
     x = task.data.x[task.data.context == 0]
-    mix = np.linalg.inv(np.eye(6) - task.network.functions.weights)
+    mix = np.linalg.inv(np.eye(6) - task.weights)
     covariance = mix.T @ np.diag(task.network.noise_std**2) @ mix
     assert (np.abs(x.mean(axis=0)) < 5 * np.sqrt(np.diag(covariance) / len(x))).all()
     assert np.linalg.norm(np.cov(x.T) - covariance) < 0.1 * np.linalg.norm(covariance)
 
 
 @pytest.mark.parametrize("effect", EFFECTS)
-@pytest.mark.parametrize("mechanism", [Linear(), Neural()])
+@pytest.mark.parametrize("mechanism", [LinearTruth(), NeuralTruth()])
 def test_standardised_residuals_of_every_context_are_standard_normal(effect, mechanism):
     """Kolmogorov-Smirnov over all rows and nodes, false-alarm rate 1e-6 each."""
     task = simulate(with_effect(effect, mechanism, rows=100), 6)
     for data, effects in [(task.data, task.effects), (task.held_out, task.held_out_effects)]:
-        residuals = []
-        for node in range(6):
-            mean, std = task.network.conditional(node, data.x, data.context, effects)
-            residuals.append((data.x[:, node] - mean) / std)
-        assert stats.kstest(np.concatenate(residuals), "norm").pvalue > 1e-6
+        mean, std = task.network.conditional(data.x, data.context, effects)
+        assert stats.kstest(((data.x - mean) / std).ravel(), "norm").pvalue > 1e-6
 
 
 def rows_of(task, k):
@@ -134,11 +132,11 @@ def test_kinds_of_effects_in_their_numbers():
     assert ((task["Scale"].effects.std[hit] >= 2 * noise) & (task["Scale"].effects.std[hit] <= 5 * noise)).all()
     assert not task["Hard"].effects.keeps_parents.any()
     assert task["Soft"].effects.keeps_parents[hit].all()
-    own = task["Soft"].effects.functions
+    own = task["Soft"].effects.theta
     assert len(own) == 6
-    assert (own[0].weights != task["Soft"].network.functions.weights).any()
-    np.testing.assert_array_equal(own[0].weights != 0, task["Soft"].graph == 1)
-    assert all(f is None for f in task["Shift"].effects.functions)
+    assert (own[0].weight != task["Soft"].weights).any()
+    np.testing.assert_array_equal(own[0].weight != 0, task["Soft"].graph == 1)
+    assert all(theta is None for theta in task["Shift"].effects.theta)
 
 
 def test_weak_effects_are_weak():
@@ -176,7 +174,7 @@ def test_a_context_without_effect_looks_like_the_observational_one():
 def test_log_density_against_scipy():
     """A linear network with hard interventions is jointly Gaussian: mean and covariance in closed form."""
     task = simulate(SMALL, 11)
-    weights, noise = task.network.functions.weights, task.network.noise_std
+    weights, noise = task.weights, task.network.noise_std
     ours = task.held_out_log_density()
     for k in range(task.held_out.n_contexts):
         rows = task.held_out.context == k + 1
@@ -208,41 +206,42 @@ def test_equal_noise_and_no_observational_rows():
 
 
 def test_roots_of_networks_have_mean_zero():
-    task = simulate(replace(SMALL, mechanism=Neural(hidden=3)), 13)
+    task = simulate(replace(SMALL, mechanism=NeuralTruth(hidden=3)), 13)
     x = np.random.default_rng(0).normal(size=(4, 6))
+    mean = task.network.mechanism.mean(task.network.theta, task.graph, x)
     for node in range(6):
-        mean = task.network.functions.mean(node, x)
-        assert (mean == 0).all() == (task.graph[:, node].sum() == 0)
+        assert (mean[:, node] == 0).all() == (task.graph[:, node].sum() == 0)
 
 
 def test_functions_read_the_parents_alone():
     rng = np.random.default_rng(0)
-    for mechanism in (Linear(), Neural()):
+    for mechanism in (LinearTruth(), NeuralTruth()):
         task = simulate(replace(SMALL, mechanism=mechanism), 14)
+        mean = partial(task.network.mechanism.mean, task.network.theta, task.graph)
         x = rng.normal(size=(5, 6))
         for node in range(6):
             changed = np.where(task.graph[:, node] == 1, x, rng.normal(size=x.shape))
-            np.testing.assert_array_equal(
-                task.network.functions.mean(node, x), task.network.functions.mean(node, changed)
-            )
+            np.testing.assert_array_equal(mean(x)[:, node], mean(changed)[:, node])
 
 
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: SyntheticSpec(n_variables=0), "n_variables >= 1"),
-        (lambda: SyntheticSpec(n_observational=-1), "n_observational = -1"),
-        (lambda: Interventions(n_contexts=-2), "n_contexts = -2"),
-        (lambda: HeldOut(rows_per_context=-1), "rows_per_context = -1"),
+        (lambda: SyntheticSpec(n_variables=0), "n_variables is 0; give a whole number of at least 1"),
+        (lambda: SyntheticSpec(n_observational=-1), "n_observational is -1"),
+        (lambda: Interventions(n_contexts=-2), "n_contexts is -2"),
+        (lambda: HeldOut(rows_per_context=-1), "rows_per_context is -1"),
         (lambda: replace(SMALL, interventions=Interventions(targets_per_context=7)), "7 targets per context"),
-        (lambda: UniformNoise(0, 1), "Noise variances"),
-        (lambda: Linear(2, 1), "weight_low"),
-        (lambda: Neural(hidden=0), "hidden >= 1"),
-        (lambda: Hard(variance=0), "variance > 0"),
-        (lambda: HardAt(mean=np.inf), "finite mean"),
+        (lambda: UniformNoise(0, 1), "low is 0; give a number above 0"),
+        (lambda: UniformNoise(2, 1), "low is 2 and high is 1; give low <= high"),
+        (lambda: LinearTruth(2, 1), "give weight_low <= weight_high"),
+        (lambda: NeuralTruth(hidden=0), "hidden is 0; give a whole number of at least 1"),
+        (lambda: NeuralTruth(weight_std=0), "weight_std is 0"),
+        (lambda: Hard(variance=0), "variance is 0; give a number above 0"),
+        (lambda: HardAt(mean=np.inf), "mean is inf"),
         (lambda: Shift(3, 1), "low <= high"),
-        (lambda: Scale(0, 1), "low > 0"),
-        (lambda: Soft(-1, 1), "low <= high"),
+        (lambda: Scale(0, 1), "low is 0; give a number above 0"),
+        (lambda: Soft(-1, 1), "low is -1"),
         (lambda: simulate(SyntheticSpec(n_variables=4), 0), "room for 6 edges"),
         (lambda: simulate(SMALL, -1), "seed"),
     ],

@@ -8,5 +8,3 @@ from bacadi.baselines.bootstrap import Bootstrap
 from bacadi.baselines.greedy import GIES, GnIES
 from bacadi.baselines.jci_pc import JCIPC
 from bacadi.baselines.ut_igsp import UTIGSP
-
-__all__ = ["GIES", "JCIPC", "UTIGSP", "AbstractBaseline", "Bootstrap", "Estimate", "GnIES"]

@@ -45,9 +45,10 @@ def demo(
 
 def simulated(seed: int) -> "Task":
     """The task of the demo: linear mechanisms, a scale-free graph, one hidden target a context."""
-    from bacadi.simulate import Interventions, ScaleFree, SyntheticSpec, simulate
+    from bacadi.simulate import Interventions, RandomScaleFree, SyntheticSpec, simulate
 
-    return simulate(SyntheticSpec(_VARIABLES, ScaleFree(1), interventions=Interventions(rows_per_context=_ROWS)), seed)
+    interventions = Interventions(rows_per_context=_ROWS)
+    return simulate(SyntheticSpec(_VARIABLES, RandomScaleFree(1), interventions=interventions), seed)
 
 
 def edge_table(posterior: "Posterior", task: "Task") -> "Table":

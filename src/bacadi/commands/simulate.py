@@ -9,8 +9,7 @@ import typer
 from bacadi.errors import BacadiError, ConfigError
 
 if TYPE_CHECKING:
-    from bacadi.settings.specs import Spec
-    from bacadi.simulate import Task
+    from bacadi.simulate import AbstractSpec, Task
 
 
 def simulate(
@@ -24,18 +23,17 @@ def simulate(
     if seed < 0:
         raise ConfigError(f"--seed is {seed}; give a whole number from 0 on.")
     from bacadi.commands.run import check_folder
-    from bacadi.settings.specs import read_spec, values_of
-    from bacadi.simulate.files import write_task
+    from bacadi.simulate import read_spec, write_task
 
-    chosen = read_spec(spec)
-    text = spec.read_bytes().decode("utf-8-sig")
+    specification = read_spec(spec)
     check_folder(out)
-    task = _simulated(chosen, seed, spec)
-    write_task(task, out, values_of(chosen), text)
+    task = _simulated(specification, seed, spec)
+    write_task(task, out, spec.read_bytes().decode("utf-8-sig"))
     typer.echo(_summary(task, out))
 
 
-def _simulated(chosen: "Spec", seed: int, path: Path) -> "Task":
+def _simulated(spec: "AbstractSpec", seed: int, path: Path) -> "Task":
+    """Simulate, and refuse a task whose tables could not be used."""
     import numpy as np
 
     from bacadi.data.text import quoted
@@ -44,7 +42,7 @@ def _simulated(chosen: "Spec", seed: int, path: Path) -> "Task":
     name = f"The specification {quoted(path.name)}"
     try:
         with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is looked at below
-            task = simulate(chosen, seed)
+            task = simulate(spec, seed)
     except BacadiError as refusal:
         what = str(refusal)
         raise ConfigError(f"{name} makes no task: {what[:1].lower()}{what[1:]}") from None

@@ -24,7 +24,7 @@ from bacadi.data.contexts import ContextData
 from bacadi.data.labelled import Labelled
 from bacadi.evidence.collapsed import AbstractEvidence, EffectKind, EffectStates
 from bacadi.evidence.compiled import compiled
-from bacadi.model.bge import BGe
+from bacadi.model.integrated import BGe
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.noise import LOG_2PI
 

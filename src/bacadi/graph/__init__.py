@@ -15,23 +15,3 @@ from bacadi.graph.equivalence import (
     skeleton,
     v_structures,
 )
-
-__all__ = [
-    "all_dags",
-    "all_digraphs",
-    "chain_components",
-    "consistent_extension",
-    "consistent_extensions",
-    "consistent_union",
-    "cpdag",
-    "find_cycle",
-    "i_cpdag",
-    "is_acyclic",
-    "markov_equivalent",
-    "meek_closure",
-    "orientations_by_source",
-    "skeleton",
-    "topological_order",
-    "transitive_closure",
-    "v_structures",
-]

@@ -1,6 +1,6 @@
-"""Yardsticks for graphs, targets, probabilities and predictions whose truth is known. `graph[i, j] = 1` is i -> j.
+"""Metrics of graphs, targets, probabilities and predictions whose truth is known. `graph[i, j] = 1` is i -> j.
 
-`bacadi.metrics.evaluate.evaluate` gives all that apply to a posterior.
+`bacadi.metrics.evaluate.evaluate` computes all that apply to a posterior; `metric` adds one of your own to them.
 """
 
 from bacadi.metrics.calibration import (
@@ -16,6 +16,7 @@ from bacadi.metrics.calibration import (
 )
 from bacadi.metrics.classes import SIDBounds, expected_sid_bounds, favour_undirected, sid_bounds
 from bacadi.metrics.effects import EffectMeans, effect_mean_error, total_effect_rmse, total_effects
+from bacadi.metrics.evaluate import Comparison, metric
 from bacadi.metrics.likelihood import effect_log_density, interventional_nll, predictive_nll, untargeted
 from bacadi.metrics.ranking import (
     average_precision,
@@ -34,40 +35,3 @@ from bacadi.metrics.structure import (
     structural_hamming_distance,
     structural_intervention_distance,
 )
-
-__all__ = [
-    "BrierScore",
-    "EffectMeans",
-    "Forecasts",
-    "ReliabilityCurve",
-    "SIDBounds",
-    "ancestor_probabilities",
-    "average_precision",
-    "brier_score",
-    "edge_auprc",
-    "edge_forecasts",
-    "effect_log_density",
-    "effect_mean_error",
-    "expected_ancestral_shd",
-    "expected_calibration_error",
-    "expected_shd",
-    "expected_sid",
-    "expected_sid_bounds",
-    "favour_undirected",
-    "interventional_nll",
-    "pooled",
-    "predictive_nll",
-    "prevalence",
-    "reliability_curve",
-    "sid_bounds",
-    "structural_hamming_distance",
-    "structural_intervention_distance",
-    "target_auprc",
-    "target_average_precision",
-    "target_forecasts",
-    "target_prevalence",
-    "top_target_accuracy",
-    "total_effect_rmse",
-    "total_effects",
-    "untargeted",
-]

@@ -1,18 +1,21 @@
-"""A posterior brought into the order and the scale of a task: names decide, not positions.
+"""`evaluate`: all metrics that apply to a posterior, given the task whose data it was learned from.
 
-What `evaluate` says about numbers rather than structure: held-out likelihood, total effects, means of effects.
-
-`evaluate`: all yardsticks that apply to a posterior, given the task whose data it was learned from.
+A metric is a function of a `Comparison`, registered by `@metric` under its name with a few words on what a good value
+is; the table of `bacadi evaluate` reads the same registry. Variables and contexts are matched by name.
 """
 
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int8
 
+from bacadi.baselines.base import CLASS_PARAMETER
 from bacadi.data.contexts import ContextData, Scaling
 from bacadi.data.labelled import Labelled
-from bacadi.errors import DataError
+from bacadi.errors import ConfigError, DataError
 from bacadi.graph import i_cpdag, transitive_closure
 from bacadi.metrics import ranking
 from bacadi.metrics.calibration import (
@@ -26,22 +29,137 @@ from bacadi.metrics.classes import expected_sid_bounds, favour_undirected
 from bacadi.metrics.effects import effect_mean_error, total_effect_rmse
 from bacadi.metrics.likelihood import (
     AbstractDensity,
-    LinearDensity,
-    MaximumLikelihood,
-    NetworkDensity,
+    FittedDensity,
+    MechanismDensity,
     density_of,
     effect_log_density,
     interventional_nll,
-    log_normal,
     log_rows,
     predictive_nll,
     untargeted,
 )
 from bacadi.metrics.structure import ancestor_probabilities, expected_ancestral_shd, expected_shd, expected_sid
+from bacadi.model.linear import LinearGaussian
 from bacadi.posterior.posterior import Posterior
-from bacadi.simulate.files import Truth
-from bacadi.simulate.synthetic import CausalNetwork, Effects, LinearFunctions
+from bacadi.simulate.network import CausalNetwork
 from bacadi.simulate.task import Task
+
+Values = dict[str, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """A posterior beside the truth of a task, variables and contexts of both in the order of `task.data`.
+
+    `modules` are modules of the user's own from which the mechanism of the posterior may be imported.
+    """
+
+    posterior: Posterior
+    task: Task
+    modules: tuple[str, ...] = ()
+
+    @cached_property
+    def weights(self) -> Float[np.ndarray, " draws"]:
+        """Weights of the draws that count; cyclic ones do not."""
+        return self.posterior.weights[self.posterior.weights > 0]
+
+    @cached_property
+    def graphs(self) -> Int8[np.ndarray, "draws d d"]:
+        """The graphs of the draws that count."""
+        return self.posterior.graph[self.posterior.weights > 0]
+
+    @cached_property
+    def scaling(self) -> Scaling:
+        """The units of the posterior, seen from those of the task's data.
+
+        Data in memory carry the scaling since they were drawn, a table does not; a posterior whose scaling is the
+        identity is therefore taken to be in the units of the task's data as they stand.
+        """
+        same, stored = Scaling.identity(self.task.data.n_variables), self.posterior.constant_data
+        if "shift" not in stored or "scale" not in stored:
+            return same
+        own = Scaling(stored["shift"].values, stored["scale"].values)
+        if np.allclose(own.shift, 0) and np.allclose(own.scale, 1):
+            return same
+        return own.relative_to(self.task.data.scaling)
+
+    @cached_property
+    def density(self) -> AbstractDensity | None:
+        """The predictive density of the draws in the posterior's units; None, with a warning, if it cannot be read."""
+        data = replace(self.task.data, x=self.scaling.apply(self.task.data.x))
+        try:
+            return density_of(self.posterior, data, self.modules)
+        except ConfigError as refusal:
+            warnings.warn(f"Likelihoods are left out: {refusal}", stacklevel=2)
+            return None
+
+    def parameter(self, name: str) -> Float[np.ndarray, "draws ..."]:
+        """A parameter of the draws that count."""
+        return self.posterior.parameters[name].values[self.posterior.weights > 0]
+
+
+Measure = Callable[[Comparison], Values | float]
+METRICS: dict[Measure, dict[str, str]] = {}
+"""Every measure with its metrics by name, each with what a good value is, short enough for a terminal."""
+
+
+def metric(**good: str) -> Callable[[Measure], Measure]:
+    """Register a function of a `Comparison` as one metric or several, given by name with what a good value is.
+
+    The function returns the value of its only metric, or those of its metrics that apply by name. A value that is not
+    a number means: not defined here.
+
+    >>> @metric(n_edges_error="0 is best; does not see where they are")
+    ... def n_edges_error(comparison):
+    ...     n_edges = comparison.weights @ comparison.graphs.sum(axis=(1, 2))
+    ...     return float(abs(n_edges - comparison.task.graph.sum()))
+    >>> METRICS.pop(n_edges_error)
+    {'n_edges_error': '0 is best; does not see where they are'}
+    """
+
+    def register(measure: Measure) -> Measure:
+        METRICS[measure] = good
+        return measure
+
+    return register
+
+
+def descriptions() -> dict[str, str]:
+    """What a good value is, of every registered metric by name; docs/metrics.md says how each can mislead."""
+    return {name: text for good in METRICS.values() for name, text in good.items()}
+
+
+def evaluate(posterior: Posterior, task: Task, modules: Sequence[str] = ()) -> Values:
+    """Compute every metric that applies, by name; what does not apply or is not defined (no true edge) is left out.
+
+    Variables and contexts are matched by name, likelihoods and effects are in the units of `task.data`. Draws without
+    weight, cyclic ones above all, do not count; their share is `cyclic_share`. A mechanism of the user's own has a
+    likelihood if its module is among `modules`: nothing else that a posterior names is imported.
+
+    - Graphs: `expected_sid`, `expected_shd`. Of draws with an equivalence class (parameter `cpdag`) the SID is the
+      midpoint of `expected_sid_lower` and `expected_sid_upper`, and SHD is to the true interventional CPDAG.
+    - Edges: `edge_average_precision`, `edge_auprc`, `edge_prevalence`; undirected ones in the method's favour.
+    - Targets: `target_average_precision`, `target_auprc`, `target_prevalence`, `target_top_accuracy`.
+    - Ancestors: `ancestral_average_precision`, `ancestral_prevalence`, `expected_ancestral_shd`.
+    - Calibration of edges and of targets: `edge_calibration_error`, `edge_brier`, `edge_brier_reliability`,
+      `edge_brier_resolution`, `edge_brier_uncertainty`, and the same with `target_`.
+    - Held-out contexts: `interventional_nll` (E[log p]), `predictive_nll` (log E[p]), `interventional_nll_of_truth`.
+    - Sizes, where both truth and posterior have them: `total_effect_rmse`, `effect_mean_rmse`, `effect_mean_coverage`.
+
+    >>> from bacadi.simulate import SyntheticSpec, simulate
+    >>> task = simulate(SyntheticSpec(), seed=0)
+    >>> values = evaluate(Posterior.from_draws(task.data, task.graph[None], task.targets[None]), task)
+    >>> values["expected_sid"], values["edge_average_precision"], values["target_top_accuracy"]
+    (0.0, 1.0, 1.0)
+    """
+    comparison, values = Comparison(aligned(posterior, task.data), task, tuple(modules)), {}
+    for measure, good in METRICS.items():
+        measured = measure(comparison)
+        for name, value in (measured if isinstance(measured, dict) else dict.fromkeys(good, measured)).items():
+            if name not in good:
+                raise KeyError(f"{measure.__name__} gives {name}; say in @metric what a good {name} is")
+            values[name] = value
+    return {name: value for name, value in values.items() if not np.isnan(value)}
 
 
 def aligned(posterior: Posterior, data: ContextData) -> Posterior:
@@ -73,39 +191,6 @@ def aligned(posterior: Posterior, data: ContextData) -> Posterior:
     )
 
 
-@dataclass(frozen=True)
-class Scales:
-    """The scale in which a posterior's parameters are, seen from that of a task: posterior = (task - shift) / scale."""
-
-    shift: Float[np.ndarray, " d"]
-    scale: Float[np.ndarray, " d"]
-
-    @classmethod
-    def of(cls, posterior: Posterior, data: ContextData) -> "Scales":
-        """Read off the scaling stored with the posterior.
-
-        Data in memory carry the scaling since they were drawn, a table does not; a posterior whose scaling is the
-        identity is therefore taken to be in the scale of the task's data as they stand.
-        """
-        same = cls(np.zeros(data.n_variables), np.ones(data.n_variables))
-        stored = posterior.constant_data
-        if "shift" not in stored or "scale" not in stored:
-            return same
-        own = Scaling(stored["shift"].values, stored["scale"].values)
-        if np.allclose(own.shift, 0) and np.allclose(own.scale, 1):
-            return same
-        task = data.scaling
-        return cls((own.shift - task.shift) / task.scale, own.scale / task.scale)
-
-    def data(self, data: ContextData) -> ContextData:
-        """The data of a task in the scale of the posterior."""
-        return replace(data, x=(data.x - self.shift) / self.scale)
-
-    def weights(self, weights: Float[np.ndarray, "*batch d d"]) -> Float[np.ndarray, "*batch d d"]:
-        """Linear weights of the posterior in the scale of the task: w_ij · scale_j / scale_i."""
-        return weights * self.scale / self.scale[:, None]
-
-
 def _order(what: str, have: tuple[str, ...], wanted: tuple[str, ...]) -> list[int]:
     if set(have) != set(wanted):
         other = sorted(set(have) ^ set(wanted))[0]
@@ -124,202 +209,168 @@ def _reordered(parameter: Labelled, orders: dict[str, list[int]]) -> Labelled:
     return Labelled(values, dims)
 
 
-def held_out_likelihood(posterior: Posterior, task: Task | Truth) -> dict[str, float]:
-    """`interventional_nll`, `predictive_nll` and `interventional_nll_of_truth` in the scale of the task's data.
-
-    The posterior has to name variables and contexts in the order of the task. Where the mechanism is not known to this
-    package or its noise is stored nowhere, nothing is said.
-    """
-    held_out, scales = task.held_out, Scales.of(posterior, task.data)
-    density = density_of(posterior, scales.data(task.data))
-    if density is None or not held_out.n_rows or not _has_noise(posterior, density):
-        return {}
-    free = untargeted(held_out.context, task.held_out_targets)
-    known = _known_effects(held_out, task.held_out_effects)
-    weights, rows = log_rows(posterior, density, scales.data(held_out).x, free)
-    # Change of variables: densities in the posterior's scale become those in the task's.
-    rows = rows + known - free @ np.log(scales.scale)
-    values = {
-        "interventional_nll": interventional_nll(rows, weights, held_out.context),
-        "predictive_nll": predictive_nll(rows, weights, held_out.context),
-    }
-    network = _network(task)
-    if network is not None:
-        best = (_log_density(network, held_out) * free).sum(axis=1) + known
-        values["interventional_nll_of_truth"] = interventional_nll(best[None], np.ones(1), held_out.context)
-    return values
+@metric(cyclic_share="0 is best; cyclic draws do not count")
+def cyclic_share(c: Comparison) -> float:
+    """The share of cyclic draws."""
+    return c.posterior.n_cyclic / c.posterior.n_draws
 
 
-def sizes(posterior: Posterior, task: Task | Truth) -> dict[str, float]:
-    """`total_effect_rmse` of linear truths, and error and coverage of the means of hard effects."""
-    scales = Scales.of(posterior, task.data)
-    return _total_effects(posterior, task, scales) | _effect_means(posterior, task, scales)
-
-
-def _total_effects(posterior: Posterior, task: Task | Truth, scales: Scales) -> dict[str, float]:
-    network = _network(task)
-    density = density_of(posterior, scales.data(task.data))
-    if network is None or not isinstance(network.functions, LinearFunctions) or task.data.n_variables < 2:
-        return {}
-    drawn = _weights(posterior, density)
-    if drawn is None:
-        return {}
-    scale = task.data.scaling.scale
-    truth = network.functions.weights * scale[:, None] / scale
-    probabilities, weights = drawn
-    return {"total_effect_rmse": total_effect_rmse(scales.weights(weights), probabilities, truth)}
-
-
-def _weights(
-    posterior: Posterior, density: AbstractDensity | None
-) -> tuple[Float[np.ndarray, " draws"], Float[np.ndarray, "draws d d"]] | None:
-    """Weights of the draws and the linear coefficients of each, or None where the draws are not linear."""
-    draws = list(posterior.draws())
-    if isinstance(density, LinearDensity):
-        found = [draw.graph * draw.parameters["weight"].astype(float) for _, draw in draws]
-    elif isinstance(density, MaximumLikelihood):
-        found = [density.weights(draw) for _, draw in draws]
-    else:
-        return None
-    return np.array([weight for weight, _ in draws]), np.stack(found)
-
-
-def _effect_means(posterior: Posterior, task: Task | Truth, scales: Scales) -> dict[str, float]:
-    if "effect_mean" not in posterior.parameters:
-        return {}
-    kept, effects = posterior.weights > 0, task.effects
-    hard = (effects.targets != 0) & ~effects.keeps_parents
-    error = effect_mean_error(
-        posterior.parameters["effect_mean"].values[kept] * scales.scale + scales.shift,
-        posterior.intervention_target[kept],
-        posterior.weights[kept],
-        task.data.scaling.apply(effects.shift),
-        hard,
-    )
-    return {"effect_mean_rmse": error.rmse, "effect_mean_coverage": error.coverage}
-
-
-def _has_noise(posterior: Posterior, density: AbstractDensity) -> bool:
-    if isinstance(density, LinearDensity | NetworkDensity):
-        return density.noise_std is not None or "noise_std" in posterior.parameters
-    return True
-
-
-def _known_effects(data: ContextData, effects: Effects) -> Float[np.ndarray, " n"]:
-    """The effects' part of the log density of each row, in the scale of the data."""
-    scaled = Effects(
-        effects.targets,
-        effects.keeps_parents,
-        data.scaling.apply(effects.shift),
-        effects.std / data.scaling.scale,
-        effects.functions,
-    )
-    return effect_log_density(data.x, data.context, scaled).sum(axis=1)
-
-
-def _network(task: Task | Truth) -> CausalNetwork | None:
-    """The true network, as far as the task knows it in closed form."""
-    if isinstance(task, Task):
-        return task.network if isinstance(task.network, CausalNetwork) else None
-    if task.weights is None or task.noise_std is None:
-        return None
-    return CausalNetwork(task.graph, LinearFunctions(task.weights), task.noise_std)
-
-
-def _log_density(network: CausalNetwork, data: ContextData) -> Float[np.ndarray, "n d"]:
-    """log p(x_nj | parents) under the truth without interventions, in the scale of the data."""
-    x = data.scaling.invert(data.x)
-    mean = np.stack([network.functions.mean(j, x) for j in range(data.n_variables)], axis=1)
-    return log_normal(x, mean, network.noise_std) + np.log(data.scaling.scale)
-
-
-# A method that learns equivalence classes stores them beside the DAGs it drew from them, under this name.
-CLASS_PARAMETER = "cpdag"
-
-Values = dict[str, float]
-
-
-def evaluate(posterior: Posterior, task: Task | Truth) -> Values:
-    """Every metric that applies, by name; what does not apply or is not defined (no true edge) is left out.
-
-    Variables and contexts are matched by name, likelihoods and effects are in the scale of `task.data`. Draws without
-    weight, cyclic ones above all, do not count; their share is `cyclic_share`.
-
-    - Graphs: `expected_sid`, `expected_shd`. Of draws with an equivalence class (parameter `cpdag`) the SID is the
-      midpoint of `expected_sid_lower` and `expected_sid_upper`, and SHD is to the true interventional CPDAG.
-    - Edges: `edge_average_precision`, `edge_auprc`, `edge_prevalence`; undirected ones in the method's favour.
-    - Targets: `target_average_precision`, `target_auprc`, `target_prevalence`, `target_top_accuracy`.
-    - Ancestors: `ancestral_average_precision`, `ancestral_prevalence`, `expected_ancestral_shd`.
-    - Calibration of edges and of targets: `edge_calibration_error`, `edge_brier`, `edge_brier_reliability`,
-      `edge_brier_resolution`, `edge_brier_uncertainty`, and the same with `target_`.
-    - Held-out contexts: `interventional_nll` (E[log p]), `predictive_nll` (log E[p]), `interventional_nll_of_truth`.
-    - Sizes, where both truth and posterior have them: `total_effect_rmse`, `effect_mean_rmse`, `effect_mean_coverage`.
-
-    >>> from bacadi.simulate import SyntheticSpec, simulate
-    >>> task = simulate(SyntheticSpec(), seed=0)
-    >>> values = evaluate(Posterior.from_draws(task.data, task.graph[None], task.targets[None]), task)
-    >>> values["expected_sid"], values["edge_average_precision"], values["target_top_accuracy"]
-    (0.0, 1.0, 1.0)
-    """
-    posterior = aligned(posterior, task.data)
-    values = {"cyclic_share": posterior.n_cyclic / posterior.n_draws}
-    values |= _structure(posterior, task) | _targets(posterior, task)
-    values |= held_out_likelihood(posterior, task) | sizes(posterior, task)
-    return {name: value for name, value in values.items() if not np.isnan(value)}
-
-
-def _structure(posterior: Posterior, task: Task | Truth) -> Values:
-    kept = posterior.weights > 0
-    graphs, weights, truth = posterior.graph[kept], posterior.weights[kept], task.graph
-    if CLASS_PARAMETER in posterior.parameters:
-        classes = posterior.parameters[CLASS_PARAMETER].values[kept]
-        bounds = expected_sid_bounds(classes, weights, truth)
+@metric(
+    expected_sid="0 is best; dense graphs get it cheaply",
+    expected_sid_lower="0 is best; the best DAG of a class",
+    expected_sid_upper="0 is best; the worst DAG of a class",
+    expected_shd="0 is best; no edge at all: their number",
+    edge_average_precision="1 is best; chance: edge_prevalence",
+    edge_auprc="1 is best; no edge at all: above .5",
+    edge_prevalence="no score: share of edges among pairs",
+)
+def edges(c: Comparison) -> Values:
+    """Distances of graphs or classes of graphs, and how edges are ranked."""
+    truth = c.task.graph
+    if CLASS_PARAMETER in c.posterior.parameters:
+        classes = c.parameter(CLASS_PARAMETER)
+        bounds = expected_sid_bounds(classes, c.weights, truth)
         values = {
             "expected_sid": bounds.midpoint,
             "expected_sid_lower": bounds.lower,
             "expected_sid_upper": bounds.upper,
-            "expected_shd": expected_shd(classes, weights, i_cpdag(truth, task.targets)),
+            "expected_shd": expected_shd(classes, c.weights, i_cpdag(truth, c.task.targets)),
         }
-        probabilities = np.einsum("l,lij->ij", weights, favour_undirected(classes, truth))
+        probabilities = np.einsum("l,lij->ij", c.weights, favour_undirected(classes, truth))
     else:
         values = {
-            "expected_sid": expected_sid(graphs, weights, truth),
-            "expected_shd": expected_shd(graphs, weights, truth),
+            "expected_sid": expected_sid(c.graphs, c.weights, truth),
+            "expected_shd": expected_shd(c.graphs, c.weights, truth),
         }
-        probabilities = posterior.edge_probabilities()
-    ancestors, true_ancestors = ancestor_probabilities(graphs, weights), transitive_closure(truth)
-    return (
-        values
-        | {
-            "edge_average_precision": ranking.average_precision(probabilities, truth),
-            "edge_auprc": ranking.edge_auprc(probabilities, truth),
-            "edge_prevalence": ranking.prevalence(truth),
-            "ancestral_average_precision": ranking.average_precision(ancestors, true_ancestors),
-            "ancestral_prevalence": ranking.prevalence(true_ancestors),
-            "expected_ancestral_shd": expected_ancestral_shd(graphs, weights, truth),
-        }
-        | _calibration("edge", edge_forecasts(posterior.edge_probabilities(), truth))
-    )
+        probabilities = c.posterior.edge_probabilities()
+    return values | {
+        "edge_average_precision": ranking.average_precision(probabilities, truth),
+        "edge_auprc": ranking.edge_auprc(probabilities, truth),
+        "edge_prevalence": ranking.prevalence(truth),
+    }
 
 
-def _targets(posterior: Posterior, task: Task | Truth) -> Values:
-    probabilities, truth = posterior.target_probabilities(), task.targets
+@metric(
+    ancestral_average_precision="1 is best; chance: ancestral_prevalence",
+    ancestral_prevalence="no score: share of ancestors",
+    expected_ancestral_shd="0 is best; no edge: pairs of ancestors",
+)
+def ancestors(c: Comparison) -> Values:
+    """Who influences whom, directly or not."""
+    probabilities, truth = ancestor_probabilities(c.graphs, c.weights), transitive_closure(c.task.graph)
     return {
-        "target_average_precision": ranking.target_average_precision(probabilities, truth),
-        "target_auprc": ranking.target_auprc(probabilities, truth),
-        "target_prevalence": ranking.target_prevalence(truth),
-        "target_top_accuracy": ranking.top_target_accuracy(probabilities, truth),
-    } | _calibration("target", target_forecasts(probabilities, truth))
+        "ancestral_average_precision": ranking.average_precision(probabilities, truth),
+        "ancestral_prevalence": ranking.prevalence(truth),
+        "expected_ancestral_shd": expected_ancestral_shd(c.graphs, c.weights, c.task.graph),
+    }
+
+
+def _about_calibration(what: str, nothing: str) -> dict[str, str]:
+    return {
+        f"{what}_calibration_error": "0 is best; a constant can get it",
+        f"{what}_brier": f"0 is best; {nothing}: {what}_prevalence",
+        f"{what}_brier_reliability": "0 is best; the part of calibration",
+        f"{what}_brier_resolution": "high is good, at most the next",
+        f"{what}_brier_uncertainty": "no score: prevalence (1 - prevalence)",
+    }
 
 
 def _calibration(what: str, forecasts: Forecasts) -> Values:
     if not len(forecasts.outcome):
         return {}
     brier = brier_score(forecasts)
+    parts = {f"{what}_brier_{name}": getattr(brier, name) for name in ("reliability", "resolution", "uncertainty")}
+    return {f"{what}_calibration_error": expected_calibration_error(forecasts), f"{what}_brier": brier.score} | parts
+
+
+@metric(**_about_calibration("edge", "no edge"))
+def edge_calibration(c: Comparison) -> Values:
+    """Whether probabilities of edges mean what they say."""
+    return _calibration("edge", edge_forecasts(c.posterior.edge_probabilities(), c.task.graph))
+
+
+@metric(
+    target_average_precision="1 is best; chance: target_prevalence",
+    target_auprc="1 is best; no target at all: above .5",
+    target_prevalence="no score: share of targets",
+    target_top_accuracy="1 is best; looks at one target a context",
+)
+def targets(c: Comparison) -> Values:
+    """How targets are ranked."""
+    probabilities, truth = c.posterior.target_probabilities(), c.task.targets
     return {
-        f"{what}_calibration_error": expected_calibration_error(forecasts),
-        f"{what}_brier": brier.score,
-        f"{what}_brier_reliability": brier.reliability,
-        f"{what}_brier_resolution": brier.resolution,
-        f"{what}_brier_uncertainty": brier.uncertainty,
+        "target_average_precision": ranking.target_average_precision(probabilities, truth),
+        "target_auprc": ranking.target_auprc(probabilities, truth),
+        "target_prevalence": ranking.target_prevalence(truth),
+        "target_top_accuracy": ranking.top_target_accuracy(probabilities, truth),
     }
+
+
+@metric(**_about_calibration("target", "none"))
+def target_calibration(c: Comparison) -> Values:
+    """Whether probabilities of targets mean what they say."""
+    return _calibration("target", target_forecasts(c.posterior.target_probabilities(), c.task.targets))
+
+
+@metric(
+    interventional_nll="low is good, -E[log p] a held-out row",
+    predictive_nll="low is good, -log E[p] a held-out row",
+    interventional_nll_of_truth="no score: what the true network gets",
+)
+def held_out_likelihood(c: Comparison) -> Values:
+    """Likelihoods of held-out contexts whose targets and effects are known, in the units of the task's data.
+
+    Nothing where the draws do not hold the parameters of their mechanism or its noise.
+    """
+    task, held_out, density = c.task, c.task.held_out, c.density
+    lacks_noise = isinstance(density, MechanismDensity) and not density.has_noise(c.posterior.parameters)
+    if density is None or lacks_noise or not held_out.n_rows:
+        return {}
+    free = untargeted(held_out.context, task.held_out_targets)
+    effects = task.held_out_effects.scaled(held_out.scaling)
+    known = effect_log_density(held_out.x, held_out.context, effects).sum(axis=1)
+    weights, rows = log_rows(c.posterior, density, c.scaling.apply(held_out.x), free)
+    # Change of variables: densities in the posterior's units become those in the task's.
+    rows = rows + known - free @ np.log(c.scaling.scale)
+    values = {
+        "interventional_nll": interventional_nll(rows, weights, held_out.context),
+        "predictive_nll": predictive_nll(rows, weights, held_out.context),
+    }
+    if isinstance(task.network, CausalNetwork):
+        x, scale = held_out.scaling.invert(held_out.x), held_out.scaling.scale
+        unperturbed = task.network.mechanism.log_density(task.network.theta, task.graph, x) + np.log(scale)
+        best = (unperturbed * free).sum(axis=1) + known
+        values["interventional_nll_of_truth"] = interventional_nll(best[None], np.ones(1), held_out.context)
+    return values
+
+
+@metric(total_effect_rmse="0 is best, in the units of data.csv")
+def total_effects(c: Comparison) -> float:
+    """The error of total effects, where both the truth and the draws are linear."""
+    truth, density, nothing = c.task.weights, c.density, float("nan")
+    if truth is None or c.task.data.n_variables < 2:
+        return nothing
+    draws = [draw for _, draw in c.posterior.draws()]
+    if isinstance(density, MechanismDensity) and isinstance(density.mechanism, LinearGaussian):
+        weights = [draw.graph * draw.parameters["weight"].astype(float) for draw in draws]
+    elif isinstance(density, FittedDensity):
+        weights = [density.weights(draw) for draw in draws]
+    else:
+        return nothing
+    truth = c.task.data.scaling.inverse().weights(truth)
+    return total_effect_rmse(c.scaling.weights(np.stack(weights)), c.weights, truth)
+
+
+@metric(
+    effect_mean_rmse="0 is best, over true targets named",
+    effect_mean_coverage="1 is best: share of true targets named",
+)
+def effect_means(c: Comparison) -> Values:
+    """Error and coverage of the means of hard effects."""
+    if "effect_mean" not in c.posterior.parameters:
+        return {}
+    effects = c.task.effects
+    means, drawn = c.scaling.invert(c.parameter("effect_mean")), c.posterior.intervention_target
+    true_means, hard = effects.scaled(c.task.data.scaling).shift, (effects.targets != 0) & ~effects.keeps_parents
+    error = effect_mean_error(means, drawn[c.posterior.weights > 0], c.weights, true_means, hard)
+    return {"effect_mean_rmse": error.rmse, "effect_mean_coverage": error.coverage}

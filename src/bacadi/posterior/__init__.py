@@ -6,16 +6,3 @@ from bacadi.posterior.export import Format, export, to_networkx, write_results
 from bacadi.posterior.posterior import Draw, Posterior
 
 load, save = Posterior.load, Posterior.save
-
-__all__ = [
-    "Draw",
-    "Format",
-    "Labelled",
-    "Posterior",
-    "export",
-    "load",
-    "save",
-    "to_networkx",
-    "weights",
-    "write_results",
-]

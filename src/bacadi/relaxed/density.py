@@ -16,8 +16,7 @@ from bacadi.model.model import Model
 from bacadi.model.priors import SmoothPrior
 from bacadi.relaxed.effects import RelaxedEffect, relaxed_effect
 from bacadi.relaxed.latent import Particle, Structures
-from bacadi.relaxed.mechanisms import log_evidence, log_likelihood, log_prior_of_theta, prepare
-from bacadi.relaxed.rows import context_moments
+from bacadi.relaxed.mechanisms import context_moments, log_evidence, log_likelihood, log_prior_of_theta, prepare
 
 FLOAT32 = jnp.dtype("float32")
 

@@ -20,8 +20,7 @@ from bacadi.errors import ConfigError
 from bacadi.model.effects import Effect, HardGaussian, SoftGaussian
 from bacadi.model.mechanism import AbstractMechanism, Mechanism
 from bacadi.model.noise import gaussian_log_likelihood, log_normal
-from bacadi.relaxed.mechanisms import log_likelihood, log_prior_of_theta
-from bacadi.relaxed.rows import ContextMoments, Rows, split_rows
+from bacadi.relaxed.mechanisms import ContextMoments, Rows, log_likelihood, log_prior_of_theta, split_rows
 
 
 class RelaxedEffect(eqx.Module):

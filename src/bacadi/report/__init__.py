@@ -1,5 +1,3 @@
 """Figures of a posterior."""
 
 from bacadi.report.plots import plot_edges, plot_particles, plot_targets, save_figure
-
-__all__ = ["plot_edges", "plot_particles", "plot_targets", "save_figure"]

@@ -35,7 +35,7 @@ class Effects:
     theta: tuple[Theta | None, ...]
 
     def scaled(self, scaling: Scaling) -> "Effects":
-        """Express the effects in scaled units: (μ - shift) / scale for a mean μ, s / scale for what adds to a mechanism.
+        """Express the effects in scaled units: a mean μ as (μ - shift) / scale, what adds to a mechanism as s / scale.
 
         >>> five, none = np.full((1, 1), 5.0), np.zeros((1, 1), dtype=bool)
         >>> effects = Effects(np.ones((1, 1), np.int8), none, five, five, (None,))
@@ -72,7 +72,7 @@ class CausalNetwork:
         """Mean and standard deviation of each x_nj given its parents; context 0 is observational."""
         assert isinstance(self.mechanism, GaussianMechanism)
         mean = self.mechanism.mean(self.theta, self.graph, x)
-        std = np.tile(self.noise_std, (len(x), 1))
+        std = np.broadcast_to(np.exp(self.mechanism.log_noise_std(self.theta)), x.shape).copy()
         for k, hit in enumerate(effects.targets != 0):
             rows = np.flatnonzero(context == k + 1)
             own = effects.theta[k]

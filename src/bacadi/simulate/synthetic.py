@@ -47,7 +47,7 @@ class AbstractTruth(Choice):
 
 
 # A mechanism of the user's own can take its place, with parameters from `draw_theta` and its own noise.
-AbstractTruth.register(AbstractMechanism)
+AbstractTruth.register(AbstractMechanism)  # type: ignore[type-abstract]
 
 
 class LinearTruth(AbstractTruth):
@@ -86,10 +86,10 @@ class NeuralTruth(AbstractTruth):
         d, h = len(graph), self.hidden
         sizes = (d, d, h), (d, h), (d, h), (d,)
         weight, bias, output, constant = (rng.normal(scale=self.weight_std, size=size) for size in sizes)
-        child = graph.any(axis=0)
+        child = graph.max(axis=0, initial=0)[:, None]
         layers = (
             Layer(graph[:, :, None] * weight.swapaxes(0, 1), bias),
-            Layer((output * child[:, None]).T[:, :, None], (constant * child)[:, None]),
+            Layer((output * child).T[:, :, None], constant[:, None] * child),
         )
         return NeuralGaussian(hidden=(h,)), NeuralTheta(layers, np.log(noise_std))
 

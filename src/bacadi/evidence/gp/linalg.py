@@ -1,3 +1,4 @@
+# mypy: disable-error-code="no-untyped-def"
 """Compiled linear algebra of Gaussian-process evidence, on the column panels of a covariance matrix.
 
 A symmetric matrix of N = K · BLOCK rows is an array [K, N, BLOCK]: panel k holds columns k · BLOCK to (k + 1) · BLOCK,

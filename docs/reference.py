@@ -1,10 +1,9 @@
 """The reference of all settings as Markdown, made from the classes.
 
-`python -m bacadi.config.reference docs/settings.md` writes it.
+`python docs/reference.py` writes it.
 What stands above the marker in that file is written by hand; all below it is replaced.
 """
 
-import sys
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from bacadi.config.choices import hints_of, rules_of
 from bacadi.config.codec import encode, group_of, load
 from bacadi.config.names import MODEL, NAMES
 
-MARKER = "<!-- made by python -m bacadi.config.reference; do not edit below -->"
+MARKER = "<!-- made by `python docs/reference.py`; do not edit below -->"
 _TITLES = {
     "bacadi.model.mechanism:Mechanism": "`[model.mechanism]`",
     "bacadi.model.noise:AbstractNoise": "`noise` of mechanisms and of hard effects",
@@ -74,12 +73,11 @@ def _kind(cls: Any, entry: Any) -> str:
     return "one of " + ", ".join(f"`{name}`" for name in NAMES[group])
 
 
-def main(path: str) -> None:
+def main(file: Path = Path(__file__).with_name("settings.md")) -> None:
     """Replace all below the marker in the file."""
-    file = Path(path)
     above = file.read_text(encoding="utf-8").partition(MARKER)[0]
     file.write_text(f"{above}{MARKER}\n\n{reference()}", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()
