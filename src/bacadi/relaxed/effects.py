@@ -108,8 +108,8 @@ class RelaxedHard(RelaxedEffect):
 
     def rescaled(self, theta_int: HardTheta, graph: np.ndarray, scaling: Scaling) -> HardTheta:
         mean = theta_int.mean * scaling.scale + scaling.shift
-        noise = self.effect.noise.rescaled(theta_int.log_noise_std, scaling.scale)
-        return HardTheta(mean, None if noise is None else np.broadcast_to(noise, mean.shape))
+        noise: Any = self.effect.noise.rescaled(theta_int.log_noise_std, scaling.scale)
+        return HardTheta(mean, noise if noise is None else noise + np.zeros(mean.shape, mean.dtype))
 
     def _mean_given_data(
         self, log_noise_std: Float[Array, "M d"] | None
