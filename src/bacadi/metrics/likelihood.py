@@ -75,7 +75,7 @@ def effect_log_density(
 
 
 def untargeted(context: Int[np.ndarray, " n"], targets: Int8[np.ndarray, "m d"]) -> Float[np.ndarray, "n d"]:
-    """1 where a variable is not a target in the context of the row; context 0 has no targets and row k - 1 is context k.
+    """1 where a variable is not a target in the context of the row; context 0 has no targets, row k - 1 is context k.
 
     >>> untargeted(np.array([0, 2, 1]), np.array([[1, 0], [0, 1]], dtype=np.int8)).tolist()
     [[1.0, 1.0], [1.0, 0.0], [0.0, 1.0]]
@@ -197,8 +197,8 @@ class FunctionDensity(AbstractDensity):
 class BGeNode(NamedTuple):
     """The posterior predictive density of a node under BGe, all parameters integrated out.
 
-    It is the ratio of the evidences (`bacadi.model.integrated`) with and without the new row. With N training rows, s = Σ x,
-    R = t I + Σ x x' - s s'/(N + α_μ), κ = (N + α_μ) / (N + α_μ + 1), z = x - s/(N + α_μ), l parents P, the family
+    It is the ratio of the evidences (`bacadi.model.integrated`) with and without the new row. With N training rows,
+    s = Σ x, R = t I + Σ x x' - s s'/(N + α_μ), κ = (N + α_μ) / (N + α_μ + 1), z = x - s/(N + α_μ), l parents P, the family
     F = P ∪ j and ν = N + α_ω - d + l + 1, a row adds κ z z' to R, and |R + κ z z'| = |R| (1 + κ z' R⁻¹ z):
 
         log p(x_j | x_P, data) = ½ log(κ/π) + log Γ((ν + 1)/2) - log Γ(ν/2) - ½ log(|R_F| / |R_P|)
@@ -274,7 +274,7 @@ Learn = Callable[[np.ndarray, int, np.ndarray, np.ndarray], LinearNode | BGeNode
 
 @dataclass(frozen=True)
 class FittedDensity(AbstractDensity):
-    """log p(x_j | parents) by what `fit(x, node, parents, rows)` learns of node j from the rows where j is not a target.
+    """log p(x_j | parents) by what `fit(x, node, parents, rows)` learns of node j from rows where j is not a target.
 
     By default linear Gaussian by maximum likelihood. Draws share nodes, parents and rows, so each combination is
     learned once.
