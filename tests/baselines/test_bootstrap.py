@@ -8,15 +8,15 @@ import pytest
 from scipy.optimize import minimize
 
 from bacadi.baselines import JCIPC, AbstractBaseline, Bootstrap, Estimate
+from bacadi.baselines.base import fit_gaussian
 from bacadi.baselines.bootstrap import AverageLikelihoodWeights, PosteriorWeights, UniformWeights, resampled
 from bacadi.baselines.dcdi.dcdi import DCDIG
-from bacadi.baselines.gaussian import fit_gaussian
 from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError, InferenceError
 from bacadi.graph import consistent_extensions, is_acyclic
 from bacadi.inference.method import Monitor
 from bacadi.metrics.evaluate import evaluate
-from bacadi.metrics.likelihood import MaximumLikelihood
+from bacadi.metrics.likelihood import FittedDensity
 from bacadi.posterior.posterior import Draw
 from bacadi.simulate import SyntheticSpec, simulate
 from bacadi.simulate.graphs import RandomErdosRenyi, erdos_renyi_dag
@@ -207,10 +207,10 @@ def test_parameters_are_those_of_the_metrics_and_make_a_likelihood():
         graph = erdos_renyi_dag(rng, 3, 0.7)
         targets = (rng.random((3, 3)) < 0.4).astype(np.int8)
         found, draw = values_of(fit_gaussian(data, graph, targets)), Draw(graph, targets, {})
-        expected = MaximumLikelihood(data)
+        expected = FittedDensity(data)
         np.testing.assert_allclose(found["weight"], expected.weights(draw), atol=1e-9)
-        np.testing.assert_allclose(found["noise_std"], [node.noise_std for node in expected.learned(draw)])
-        np.testing.assert_allclose(found["intercept"], [node.intercept for node in expected.learned(draw)], atol=1e-9)
+        np.testing.assert_allclose(found["noise_std"], [node.noise_std for node in expected.nodes(draw)])
+        np.testing.assert_allclose(found["intercept"], [node.intercept for node in expected.nodes(draw)], atol=1e-9)
     posterior = fit(Fixed())
     assert evaluate(posterior, TASK)["interventional_nll"] > 0
     assert is_acyclic(posterior.graph).all()

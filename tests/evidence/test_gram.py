@@ -22,8 +22,7 @@ from bacadi.model.linear import LinearGaussian, LinearTheta
 from bacadi.model.mechanism import Mechanism
 from bacadi.model.model import Model
 from bacadi.model.noise import FixedNoise, InferredNoise
-from bacadi.relaxed.density import Density
-from bacadi.relaxed.effects import HardTheta
+from bacadi.relaxed.density import Density, HardTheta
 from bacadi.relaxed.latent import Structures
 from bacadi.relaxed.mechanisms import log_evidence, prepare
 

@@ -1,4 +1,4 @@
-"""Parallel tempering against enumeration, run by run the same, and independent of units, threads and interruptions."""
+"""Parallel tempering against enumeration, run by run the same, and independent of threads and interruptions."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import binom, norm
 
 from bacadi.data.contexts import ContextData
 from bacadi.errors import StoreError
@@ -17,20 +17,12 @@ from bacadi.evidence.reading import collapse
 from bacadi.inference.checkpoint import Checkpoint
 from bacadi.inference.collapsed import collapsed_problem, posterior_fields
 from bacadi.inference.exact import enumerate_posterior
-from bacadi.inference.fit import fit
 from bacadi.inference.mcmc import ladder
 from bacadi.inference.mcmc.diagnostics import diagnose
 from bacadi.inference.mcmc.ladder import ChainDraws, Replica
 from bacadi.inference.mcmc.method import MCMC
 from bacadi.inference.method import Monitor, Problem, Progress
-from bacadi.model.effects import (
-    Effect,
-    EffectMixture,
-    HardGaussian,
-    ScaleGaussian,
-    ShiftGaussian,
-    SoftGaussian,
-)
+from bacadi.model.effects import Effect, EffectMixture, HardGaussian, ScaleGaussian, ShiftGaussian, SoftGaussian
 from bacadi.model.integrated import BGe
 from bacadi.model.knowledge import Knowledge
 from bacadi.model.linear import LinearGaussian
@@ -69,7 +61,7 @@ TEN_TIMES = replace(SHORT, n_draws=40_000, n_sweeps=34_000)
 LONG = MCMC(n_draws=240_000, n_sweeps=200_000, n_levels=3, moves_per_sweep=6)
 QUICK = MCMC(n_draws=60, n_sweeps=150, n_levels=3, moves_per_sweep=8)
 
-Posed = tuple[CollapsedPosterior, ContextData]
+Sampled = tuple[CollapsedPosterior, ContextData]
 
 
 def small_data(seed: int, d: int = 4, m: int = 2, rows: int = 5) -> ContextData:
@@ -82,18 +74,18 @@ def small_data(seed: int, d: int = 4, m: int = 2, rows: int = 5) -> ContextData:
     return ContextData(x, context, tuple(f"x{j}" for j in range(d)), tuple(f"k{k}" for k in range(m)), "obs")
 
 
-def table_problem(seed: int) -> Posed:
+def table_problem(seed: int) -> Sampled:
     """Scores by request from outside of compiled code, with constraints, some with a count prior or one over orders."""
     rng, orders = np.random.default_rng(seed), seed % 3 == 2
     return random_collapsed(rng, 4, 2, 2 + seed % 2, counted=seed % 4 > 1, over_orders=orders), small_data(seed)
 
 
-def model_problem(mechanism: str, effect: str, seed: int) -> Posed:
+def model_problem(mechanism: str, effect: str, seed: int) -> Sampled:
     data = small_data(seed)
     return collapse(Model(MECHANISMS[mechanism], EFFECTS[effect]), data), data
 
 
-def deviations(problem: Posed, method: MCMC, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def deviations(problem: Sampled, method: MCMC, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Every edge and target marginal less the exact one: in Monte-Carlo standard errors, and as it is.
 
     The error is √(p (1 - p) / ESS) with the exact p. Where so few draws are expected to differ that no Gaussian
@@ -113,14 +105,17 @@ def deviations(problem: Posed, method: MCMC, seed: int) -> tuple[np.ndarray, np.
     return error, np.abs(mean - p)
 
 
-def check_all(problems: Sequence[Posed]) -> None:
-    """All marginals together within the Bonferroni bound of a false-alarm rate of 1e-3, nearly all within 3 errors.
-
-    Of independent marginals .27 % lie beyond 3; those of one problem depend on each other, so 2 % are allowed.
+def check_all(problems: Sequence[Sampled]) -> None:
+    """All marginals together within the Bonferroni bound of a false-alarm rate of 1e-3, and few problems near it.
 
     That rate rests on the effective sample size, which a short run overestimates for a rare state visited in bursts.
     A problem beyond the bound is therefore sampled again, ten times as long: a bias of the sampler stays and is then
     three times as many errors, a burst averages out.
+
+    A problem is near it if one of its marginals is beyond the Bonferroni bound of the problem alone at a rate of 5 %
+    (3.1 errors). Marginals of one problem depend on each other and problems do not, so that the number of such
+    problems is at most binomial; it may be what has a false-alarm rate of 1e-3 again: 2 of 4 problems, 5 of 20. One
+    problem alone may be near it.
     """
     errors = [deviations(problem, SHORT, seed)[0] for seed, problem in enumerate(problems)]
     bound = norm.isf(1e-3 / (2 * sum(map(len, errors))))
@@ -128,7 +123,8 @@ def check_all(problems: Sequence[Posed]) -> None:
         if errors[seed].max() >= bound:
             errors[seed] = deviations(problem, TEN_TIMES, 1000 + seed)[0]
             assert errors[seed].max() < bound
-    assert np.mean(np.concatenate(errors) > 3) <= 0.02
+    near = sum(error.max() >= norm.isf(0.05 / (2 * len(error))) for error in errors)
+    assert near <= binom.isf(1e-3, len(problems), 0.05)
 
 
 def test_scores_from_outside_agree_with_enumeration() -> None:
@@ -161,7 +157,7 @@ def same(one: ChainDraws, two: ChainDraws) -> bool:
     return all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))
 
 
-RUNS: dict[str, Callable[[], Posed]] = {
+RUNS: dict[str, Callable[[], Sampled]] = {
     "table": lambda: table_problem(2),
     "regression": lambda: model_problem("linear, noise inferred", "mixture", 5),
 }
@@ -236,19 +232,6 @@ def test_a_checkpoint_of_another_version_is_refused(tmp_path: Path) -> None:
         ladder.sample(*RUNS["table"](), QUICK, 3, None, checkpoint)
 
 
-def test_units_of_a_column_change_nothing() -> None:
-    data = small_data(7, rows=8)
-    scale, shift = np.array([1.0, 1000.0, 1.0, 0.01]), np.array([0.0, 5.0, -3.0, 0.0])
-    other = ContextData(data.x * scale + shift, data.context, data.variables, data.contexts, "obs")
-    one, two = (fit(item, method=MCMC(n_draws=200, n_sweeps=300), seed=1) for item in (data, other))
-    np.testing.assert_array_equal(one.graph, two.graph)
-    np.testing.assert_array_equal(one.intervention_target, two.intervention_target)
-    weight, moved = (p.parameters["weight"].values for p in (one, two))
-    np.testing.assert_allclose(moved, weight * scale / scale[:, None], rtol=1e-4, atol=1e-9)
-    std, scaled = (p.parameters["noise_std"].values for p in (one, two))
-    np.testing.assert_allclose(scaled, std * scale, rtol=1e-4)
-
-
 OWN_UNITS = {
     "intercept": LinearGaussian(InferredNoise(), 1.0, 2.0),
     "no intercept": LinearGaussian(InferredNoise(), 1.0, None),
@@ -267,8 +250,8 @@ def test_parameters_predict_the_same_in_the_units_of_the_data(name: str) -> None
     collapsed = collapsed_problem(problem)
     graphs = np.triu(np.ones((1, 1, 4, 4), np.int8), 1)
     states = np.array([0, 1, 2, 3, 3, 2, 1, 0], np.int8).reshape(1, 1, 2, 4)
-    fields = posterior_fields(np.random.default_rng(0), problem, collapsed, graphs, states)
-    given = {name: item.values[0, 0] for name, item in fields["parameters"].items()}
+    drawn = posterior_fields(np.random.default_rng(0), problem, collapsed, graphs, states)["parameters"]
+    given = {name: item.values[0, 0] for name, item in drawn.items()}
     rng, u = np.random.default_rng(0), problem.standardized.x
     own = collapsed.evidence.draw_parameters(rng, graphs[0], states[0])
     own |= draw_hard_effects(rng, effect, problem.standardized, 1)

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from bacadi.data.contexts import ContextData
-from bacadi.evidence.collapsed import CollapsedPosterior
-from bacadi.evidence.prior import StructurePrior
+from bacadi.evidence.collapsed import CollapsedPosterior, StructurePrior
 from bacadi.evidence.reading import collapse
 from bacadi.graph import is_acyclic
 from bacadi.graph.enumerate import log_orders
@@ -27,7 +26,7 @@ from bacadi.model.knowledge import Knowledge
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.model import Model
 from bacadi.model.noise import FixedNoise, InferredNoise
-from bacadi.model.priors import ErdosRenyi, OrderedErdosRenyi
+from bacadi.model.priors import AbstractGraphPrior, ErdosRenyi, OrderedErdosRenyi, PreferentialAttachment
 
 from .collapsed_problems import TableEvidence, random_collapsed
 
@@ -72,11 +71,7 @@ PROBLEMS: dict[str, tuple[CollapsedPosterior, ContextData]] = {
     ),
     "orders": (random_collapsed(np.random.default_rng(23), 4, 1, constrained=False, over_orders=True), few_rows(4, 1)),
     "regression, orders": (
-        with_random_prior(
-            6,
-            collapse(Model(LINEAR, HARD, OrderedErdosRenyi()), few_rows(4, 1)),
-            counted=False,
-        ),
+        with_random_prior(6, collapse(Model(LINEAR, HARD, OrderedErdosRenyi()), few_rows(4, 1)), counted=False),
         few_rows(4, 1),
     ),
 }
@@ -100,10 +95,15 @@ def tabled(collapsed: CollapsedPosterior, beta: float) -> CollapsedPosterior:
     return replace(collapsed, evidence=TableEvidence(table, m, n_states))
 
 
-def lopsided(name: str, kind: str, seed: int = 6) -> chains.CompiledTarget:
-    """One kind of move, with proposal weights that differ between pairs and between i → j and j → i."""
-    target, rng = compiled_target(*PROBLEMS[name], MoveWeights()), np.random.default_rng(seed)
-    old, only = target.proposals, np.cumsum(np.array(NAMES) == kind).astype(float)
+def one_kind(name: str, kind: str) -> chains.CompiledTarget:
+    """The target of a problem with moves of one kind alone, which `MoveWeights` refuses: a chain would not get far."""
+    target = compiled_target(*PROBLEMS[name], MoveWeights())
+    return target._replace(proposals=target.proposals._replace(move_sum=np.cumsum([float(n == kind) for n in NAMES])))
+
+
+def lopsided(target: chains.CompiledTarget, seed: int) -> chains.CompiledTarget:
+    """Proposal weights that differ between pairs and between i → j and j → i."""
+    rng, old = np.random.default_rng(seed), target.proposals
     edges, targets = (
         rng.permuted(np.geomspace(0.1, 1, old.edge_log.size)),
         rng.permuted(np.geomspace(0.1, 1, old.target_log.size)),
@@ -111,7 +111,7 @@ def lopsided(name: str, kind: str, seed: int = 6) -> chains.CompiledTarget:
     edges, targets = edges.reshape(old.edge_log.shape), targets.reshape(old.target_log.shape)
     np.fill_diagonal(edges, 0.0)
     with np.errstate(divide="ignore"):
-        drawn = chains.Proposals(np.log(edges), np.cumsum(edges), np.log(targets), np.cumsum(targets), only)
+        drawn = chains.Proposals(np.log(edges), np.cumsum(edges), np.log(targets), np.cumsum(targets), old.move_sum)
     return target._replace(proposals=drawn)
 
 
@@ -129,20 +129,25 @@ def draws_of(name: str) -> ExactDraws:
     return enumerate_posterior(tabled(PROBLEMS[name][0], BETA)).draws(np.random.default_rng(11), N_CHAINS)
 
 
+def many_chains(replica: Replica, chosen: np.ndarray, places: np.ndarray) -> Replica:
+    """The replica with a chain for each entry of `chosen`, which says where it starts, and the order of `places`."""
+    n, old = len(chosen), replica.chains
+    fields = {name: value[chosen] for name, value in old._asdict().items() if name not in ("at_level", "rng")}
+    replica.chains = Chains(**fields | {"place": places, "at_level": np.arange(n), "rng": old.rng})
+    replica.counts = MoveCounts(np.zeros((n, 8, 2), np.int64), np.zeros((n, 2)))
+    replica.betas = np.full(n, BETA)  # neighbours of one temperature exchange places, which changes no chain
+    return replica
+
+
 def one_step(name: str, target: chains.CompiledTarget) -> tuple[np.ndarray, np.ndarray]:
     """Independent draws of the tempered posterior before and after one move."""
     collapsed, before, rng = PROBLEMS[name][0], draws_of(name), np.random.default_rng(12)
     n_states = collapsed.prior.state_log_prior.shape[2]
     one = keys_of(before.graphs, before.states, n_states)
     _, first, chosen = np.unique(one, return_index=True, return_inverse=True)
-    replica = Replica(collapsed, target, [Structure(before.graphs[i], before.states[i]) for i in first], rng)
-    fields = {
-        name: value[chosen] for name, value in replica.chains._asdict().items() if name not in ("at_level", "rng")
-    }
-    fields["place"] = np.array([random_places(rng, graph) for graph in before.graphs])
-    replica.chains = Chains(**fields | {"at_level": np.arange(N_CHAINS), "rng": replica.chains.rng})
-    replica.counts = MoveCounts(np.zeros((N_CHAINS, 8, 2), np.int64), np.zeros((N_CHAINS, 2)))
-    replica.betas = np.full(N_CHAINS, BETA)  # neighbours of one temperature exchange places, which changes no chain
+    starts = [Structure(before.graphs[i], before.states[i]) for i in first]
+    places = np.array([random_places(rng, graph) for graph in before.graphs])
+    replica = many_chains(Replica(collapsed, target, starts, rng), chosen, places)
     replica.advance(1, 1)
     return one, keys_of(replica.chains.edges, replica.chains.states.transpose(0, 2, 1), n_states)
 
@@ -180,7 +185,7 @@ def asymmetry(one: np.ndarray, two: np.ndarray) -> tuple[float, int]:
 @pytest.mark.parametrize(("name", "kind"), CASES)
 def test_a_move_and_its_way_back_are_as_frequent(name: str, kind: str) -> None:
     """π(x) K(x, y) = π(y) K(y, x), from draws x of π and one move each. False-alarm rate 1e-5 a case."""
-    target = lopsided(name, kind)
+    target = lopsided(one_kind(name, kind), 6)
     p_value, moved = asymmetry(*one_step(name, target))
     assert p_value > 1e-5
     assert moved > 200
@@ -189,12 +194,66 @@ def test_a_move_and_its_way_back_are_as_frequent(name: str, kind: str) -> None:
 @pytest.mark.parametrize("kind", ["reverse", "swap_parent", "swap_target", "reverse_and_columns"])
 def test_a_wrong_hastings_ratio_is_found(kind: str) -> None:
     """The test above has power: a ratio that leaves out the proposal weights is found out."""
-    target = lopsided("regression", kind)
+    target = lopsided(one_kind("regression", kind), 6)
     even = target.proposals._replace(
         edge_log=np.zeros_like(target.proposals.edge_log), target_log=np.zeros_like(target.proposals.target_log)
     )
     p_value, _ = asymmetry(*one_step("regression", target._replace(proposals=even)))
     assert p_value < 1e-8
+
+
+GRAPHS = {
+    "no edge": [],
+    "one edge": [(2, 0)],
+    "a node between its parent and its children": [(3, 1), (1, 0), (1, 2)],
+    "parents in common": [(0, 3), (2, 3)],
+    "one order": [(1, 3), (3, 0), (0, 2)],
+}
+
+
+def order_kernel(graph: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Probabilities between causal orders: any node is taken out and put back, anywhere the order stays causal."""
+    number, d = {tuple(order): i for i, order in enumerate(places.tolist())}, len(graph)
+    kernel = np.zeros((len(places), len(places)))
+    for i, node in product(range(len(places)), range(d)):
+        rest = [other for other in np.argsort(places[i]).tolist() if other != node]
+        put_back = [np.argsort([*rest[:at], node, *rest[at:]]).tolist() for at in range(d)]
+        causal = [number[tuple(order)] for order in put_back if tuple(order) in number]
+        for j in causal:
+            kernel[i, j] += 1 / (d * len(causal))
+    return kernel
+
+
+@pytest.mark.parametrize("prior", [OrderedErdosRenyi(), PreferentialAttachment()], ids=["independent", "preferential"])
+@pytest.mark.parametrize("name", GRAPHS)
+def test_a_node_moves_to_every_free_place_of_the_order_equally_often(name: str, prior: AbstractGraphPrior) -> None:
+    """From every causal order of a graph whose edges stay, one step to every other with its probability.
+
+    Pearson's test over all pairs of orders, false-alarm rate 1e-5 per case. The probabilities are symmetric, so
+    that the orders of a graph are visited equally often.
+    """
+    d, n = 4, 2000
+    graph = np.zeros((d, d), np.int8)
+    graph[tuple(np.array(GRAPHS[name], int).reshape(-1, 2).T)] = 1
+    data, known = few_rows(d, 1), Knowledge.none(d, 1).with_edges(np.where(graph == 1, np.inf, -np.inf))
+    collapsed, places = collapse(Model(LINEAR, HARD, prior), data, known), all_places(graph.tobytes(), d)
+    kernel = order_kernel(graph, places)
+    np.testing.assert_allclose(kernel, kernel.T, atol=1e-12)
+    target, rng = compiled_target(collapsed, data, MoveWeights()), np.random.default_rng(13)
+    replica = Replica(collapsed, target, [Structure(graph, np.zeros((1, d), np.int8))], rng)
+    before = np.repeat(np.arange(len(places)), n)
+    replica = many_chains(replica, np.zeros(len(before), int), places[before])
+    replica.advance(1, 1)
+    assert (replica.chains.edges == graph).all()
+    after = [np.flatnonzero((places == place).all(axis=1)) for place in replica.chains.place]
+    assert all(len(found) == 1 for found in after)  # the order is causal still
+    counts = np.zeros(kernel.shape)
+    np.add.at(counts, (before, np.concatenate(after)), 1)
+    assert not counts[kernel == 0].any()
+    expected = n * kernel[kernel > 0]
+    freedom = len(expected) - len(places)
+    distance = ((counts[kernel > 0] - expected) ** 2 / expected).sum()
+    assert distance < (chi2.isf(1e-5, freedom) if freedom else 1e-9)
 
 
 def check_bookkeeping(replica: Replica, collapsed: CollapsedPosterior) -> None:

@@ -9,6 +9,7 @@ from scipy.stats import chisquare, invgamma, norm
 
 from bacadi.data.contexts import ContextData
 from bacadi.evidence.collapsed import AbstractEvidence, CollapsedPosterior
+from bacadi.evidence.effects import draw_hard_effects
 from bacadi.evidence.reading import collapse
 from bacadi.graph import topological_order
 from bacadi.inference.exact import ExactPosterior, enumerate_posterior
@@ -94,7 +95,7 @@ def drawn_parameters(
     rng: np.random.Generator, collapsed: CollapsedPosterior, data: ContextData, at: Structure
 ) -> Parameters:
     found = collapsed.evidence.draw_parameters(rng, at.graph[None], at.states[None])
-    found |= MODEL.effect.draw_parameters(rng, data, 1)
+    found |= draw_hard_effects(rng, MODEL.effect, data, 1)
     return Parameters(*(found[name].values[0].astype(float) for name in Parameters._fields))
 
 

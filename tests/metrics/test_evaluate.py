@@ -5,19 +5,20 @@ from dataclasses import replace
 import jax
 import numpy as np
 import pytest
-from bacadi.inference.configuration import configuration
-from bacadi.model.effect import SoftGaussian
 
 from bacadi import metrics
+from bacadi.config.codec import encode
 from bacadi.data.contexts import ContextData
 from bacadi.data.labelled import Labelled
 from bacadi.errors import DataError
 from bacadi.graph import cpdag, i_cpdag
-from bacadi.metrics.evaluate import CLASS_PARAMETER, evaluate
+from bacadi.metrics.evaluate import CLASS_PARAMETER, METRICS, descriptions, evaluate, metric
+from bacadi.model.effects import SoftGaussian
 from bacadi.model.integrated import BGe
 from bacadi.model.model import Model
 from bacadi.model.neural import NeuralGaussian
 from bacadi.posterior import Posterior, weights
+from bacadi.relaxed.density import Density
 from bacadi.simulate import (
     GeneExpressionSpec,
     HeldOut,
@@ -243,10 +244,30 @@ def test_gene_expression_has_a_likelihood_of_the_genes_that_are_not_knocked_out(
     assert all(np.isfinite(value) for value in values.values())
 
 
+def test_a_metric_of_ones_own_is_a_function_in_one_place():
+    @metric(share_of_draws_right="1 is best; asks for whole graphs")
+    def share_of_draws_right(comparison):
+        return float(comparison.weights @ (comparison.graphs == comparison.task.graph).all(axis=(1, 2)))
+
+    @metric(known="told")
+    def forgetful(comparison):
+        return {"untold": 1.0}
+
+    try:
+        with pytest.raises(KeyError, match="forgetful gives untold"):
+            evaluate(some_posterior(TASK), TASK)
+        del METRICS[forgetful]
+        posterior = some_posterior(TASK)
+        assert evaluate(posterior, TASK)["share_of_draws_right"] == pytest.approx(posterior.weights[0, :2].sum())
+        assert descriptions()["share_of_draws_right"].startswith("1 is best")
+    finally:
+        del METRICS[share_of_draws_right]
+
+
 @pytest.mark.parametrize(
     ("model", "extra"),
     [
-        (Model(), EFFECT_MEANS | {"total_effect_rmse"}),
+        (Model.preset("paper"), EFFECT_MEANS | {"total_effect_rmse"}),
         (Model(mechanism=NeuralGaussian(hidden=(2,)), effect=SoftGaussian()), set()),
         (Model(mechanism=BGe()), EFFECT_MEANS),
     ],
@@ -255,16 +276,16 @@ def test_gene_expression_has_a_likelihood_of_the_genes_that_are_not_knocked_out(
 def test_a_posterior_of_each_model_and_its_file_are_evaluated_alike(tmp_path, model, extra):
     """What `fit` stores, but for the graphs: parameters under their names and the configuration of the model."""
     n, (d, m) = 6, (TASK.data.n_variables, TASK.data.n_contexts)
-    data, stacked = model.prepare(TASK.data), []
+    density, stacked = Density.of(model, TASK.data), []
     for key in jax.random.split(jax.random.key(0), n):
-        particle = model.init(key, data)
-        named = model.effect.named(particle.theta_int, model.mechanism)
-        stacked.append(named | (model.mechanism.named(particle.theta) if model.has_parameters else {}))
+        particle = density.init(key)
+        named = density.effect.labelled(particle.theta_int)
+        stacked.append(named | (model.mechanism.labelled(particle.theta) if density.has_parameters else {}))
     parameters = {
         name: Labelled(np.stack([np.asarray(one[name].values) for one in stacked]), item.dims)
         for name, item in stacked[0].items()
     }
-    posterior = some_posterior(TASK, n, parameters=parameters, attrs={"configuration": {"model": configuration(model)}})
+    posterior = some_posterior(TASK, n, parameters=parameters, attrs={"configuration": {"model": encode(model)}})
     assert posterior.graph.shape == (1, n, d, d) and posterior.intervention_target.shape == (1, n, m, d)
     posterior.save(tmp_path / "posterior.nc")
     values = evaluate(posterior, TASK)

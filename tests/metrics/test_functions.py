@@ -6,8 +6,10 @@ from threadpoolctl import threadpool_limits
 
 from bacadi import fit
 from bacadi.data.contexts import ContextData
-from bacadi.inference.collapsed import Collapse
+from bacadi.evidence.collapsed import CollapsedPosterior
+from bacadi.inference.collapsed import collapsed_problem, posterior_fields
 from bacadi.inference.mcmc.method import MCMC
+from bacadi.inference.method import Problem
 from bacadi.metrics import untargeted
 from bacadi.metrics.evaluate import aligned, evaluate
 from bacadi.metrics.likelihood import FunctionDensity, density_of, log_rows
@@ -22,6 +24,7 @@ from bacadi.simulate import HeldOut, NeuralTruth, RandomErdosRenyi, SyntheticSpe
 
 D = 5
 REST = Constant(1.0) + LinearKernel(0.5)
+PAPER = Model.preset("paper", "nonlinear")
 SHORT = MCMC(n_sweeps=30, n_levels=4, max_temperature=4.0)
 
 
@@ -39,19 +42,22 @@ def nonlinear_task(seed: int, standardize: bool = False) -> Task:
     return simulate(spec, seed)
 
 
-def drawn_given_the_truth(task: Task, model: Model, n: int) -> tuple[Posterior, Collapse]:
+def drawn_given_the_truth(task: Task, model: Model, n: int) -> tuple[Posterior, Problem, CollapsedPosterior]:
     """Functions from their posterior, graph and targets known."""
-    collapse = Collapse.of(model, task.data, Knowledge.none(D, task.data.n_contexts), None)
+    problem = Problem(task.data, model, Knowledge.none(D, task.data.n_contexts))
+    collapsed = collapsed_problem(problem)
     graphs, states = (np.repeat(a[None, None], n, axis=1).astype(np.int8) for a in (task.graph, task.targets))
-    fields = collapse.fields(np.random.default_rng(0), graphs, states)
-    return Posterior.from_draws(task.data, graphs, states, **fields), collapse
+    fields = posterior_fields(np.random.default_rng(0), problem, collapsed, graphs, states)
+    return Posterior.from_draws(task.data, graphs, states, **fields), problem, collapsed
 
 
-def gaussian_process(collapse: Collapse, task: Task, x: np.ndarray, node: int) -> tuple[np.ndarray, np.ndarray]:
+def gaussian_process(
+    problem: Problem, collapsed: CollapsedPosterior, task: Task, x: np.ndarray, node: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation of f_j at rows in the units of the priors, by the covariance of all training rows."""
-    kernel, ratio = collapse.collapsed.evidence.groups[node]  # type: ignore[attr-defined]
+    kernel, ratio = collapsed.evidence.groups[node]  # type: ignore[attr-defined]
     parents = task.graph[:, node] == 1
-    rows = collapse.data.x[untargeted(task.data.context, task.targets)[:, node] == 1]
+    rows = problem.standardized.x[untargeted(task.data.context, task.targets)[:, node] == 1]
     cross = kernel(x[:, parents], rows[:, parents])
     gain = np.linalg.solve(kernel(rows[:, parents], rows[:, parents]) + ratio * np.eye(len(rows)), cross.T).T
     return gain @ rows[:, node], np.sqrt(kernel.diagonal(x[:, parents]) - (gain * cross).sum(axis=1))
@@ -60,27 +66,24 @@ def gaussian_process(collapse: Collapse, task: Task, x: np.ndarray, node: int) -
 @pytest.mark.parametrize(
     ("model", "standardize"),
     [
-        (Model(mechanism=NeuralGaussian()), False),
-        (Model(mechanism=NeuralGaussian(), own_units=True), True),
-        (
-            Model(mechanism=GaussianProcess((REST + RBF(2.0),), FixedNoise(0.3)), own_units=True),
-            True,
-        ),
+        (PAPER, False),
+        (PAPER.replace(standardize_within=True), True),
+        (Model(mechanism=GaussianProcess((REST + RBF(2.0),), FixedNoise(0.3))), True),
     ],
-    ids=["network", "network in own units", "rbf in own units"],
+    ids=["network", "network, standardised", "rbf, standardised"],
 )
 def test_means_are_those_of_the_gaussian_process(model: Model, standardize: bool) -> None:
     """Held-out rows whose parents lie where training rows do: the mean over 400 draws of what the density predicts is
     within .1 (root mean square over rows, units of the priors; a third of the noise), the error of 100 random units."""
     task = nonlinear_task(2, standardize)
-    posterior, collapse = drawn_given_the_truth(task, model, 400)
+    posterior, problem, collapsed = drawn_given_the_truth(task, model, 400)
     density = density_of(posterior, task.data)
     assert isinstance(density, FunctionDensity)
-    shift, scale = density.units
-    assert (scale != 1).any() == model.own_units
+    shift, scale = density.units.shift, density.units.scale
+    assert (scale != 1).any() == model.standardize_within
     x = task.data.x[task.data.context == 0][:40]
     for node in np.flatnonzero(task.graph.any(axis=0)):
-        mean, _ = gaussian_process(collapse, task, (x - shift) / scale, node)
+        mean, _ = gaussian_process(problem, collapsed, task, (x - shift) / scale, node)
         # log N(x | m, σ²) - log N(0 | m, σ²) is linear in m, so that its mean over draws shows that of m.
         moved = x.copy()
         moved[:, node] = 0.0
@@ -97,7 +100,7 @@ def test_means_are_those_of_the_gaussian_process(model: Model, standardize: bool
 
 def test_rows_of_draws_are_sums_of_densities() -> None:
     task = nonlinear_task(0)
-    posterior = fit(task.data, Model(mechanism=NeuralGaussian()), method=SHORT, seed=0)
+    posterior = fit(task.data, PAPER, method=SHORT, seed=0)
     density = density_of(posterior, task.data)
     assert isinstance(density, FunctionDensity)
     counted = untargeted(task.held_out.context, task.held_out_targets)
@@ -113,7 +116,8 @@ def test_nonlinear_fits_predict_nearly_as_the_truth(standardize: bool, tmp_path)
     draws lose below 1.5 nats each and below 1 together. A stored posterior says the same."""
     task = nonlinear_task(0, standardize)
     noise = InferredNoise(1.0, 0.5) if standardize else FixedNoise(0.1**0.5)
-    model = Model(mechanism=NeuralGaussian(noise=noise), own_units=standardize)
+    mechanism = NeuralGaussian(noise=noise, intercept=False)
+    model = PAPER.replace(mechanism=mechanism, standardize_within=standardize)
     posterior = fit(task.data, model, method=SHORT, seed=0)
     found = evaluate(posterior, task)
     truth = found["interventional_nll_of_truth"]
@@ -127,10 +131,10 @@ def test_nonlinear_fits_predict_nearly_as_the_truth(standardize: bool, tmp_path)
 @pytest.mark.parametrize("standardize", [False, True])
 @pytest.mark.parametrize("mechanism", [None, BGe()], ids=["default", "bge"])
 def test_linear_fits_predict_nearly_as_the_truth(mechanism: BGe | None, standardize: bool) -> None:
-    """In own units, whatever the scale of the data: within .3 nats a row of 5 variables."""
+    """Standardised within contexts, whatever the scale of the data: within .3 nats a row of 5 variables."""
     spec = SyntheticSpec(D, graph=RandomErdosRenyi(1), standardize=standardize, held_out=HeldOut(4, 25, 2))
     task = simulate(spec, seed=1)
-    model = None if mechanism is None else Model(mechanism=mechanism, own_units=True)
+    model = None if mechanism is None else Model(mechanism=mechanism)
     found = evaluate(fit(task.data, model, method=MCMC(n_sweeps=100), seed=0), task)
     assert found["interventional_nll"] == pytest.approx(found["interventional_nll_of_truth"], abs=0.3)
 
@@ -139,7 +143,7 @@ def test_functions_keep_their_meaning_when_variables_are_reordered() -> None:
     """Additive functions have units of one input each and here a linear part, which are reordered with the rest."""
     task = nonlinear_task(1)
     mechanism = GaussianProcess((REST + AdditiveKernel(), REST + AdditiveKernel(3.0)))
-    posterior, _ = drawn_given_the_truth(task, Model(mechanism=mechanism, own_units=True), 3)
+    posterior, *_ = drawn_given_the_truth(task, Model(mechanism=mechanism), 3)
     order = [3, 0, 4, 2, 1]
     data = task.data
     other = ContextData(data.x[:, order], data.context, tuple(data.variables[i] for i in order), data.contexts, "obs")
@@ -152,9 +156,7 @@ def test_functions_keep_their_meaning_when_variables_are_reordered() -> None:
 
 def test_networks_without_weights_have_no_density() -> None:
     task = nonlinear_task(0)
-    attrs = {
-        "configuration": {"model": {"mechanism": {"class": "NeuralGaussian", "activation": "sigmoid", "noise": {}}}}
-    }
+    attrs = {"configuration": {"model": {"mechanism": {"type": "nonlinear"}}}}
     bare = Posterior.from_draws(task.data, task.graph[None], task.targets[None], attrs=attrs)
     assert density_of(bare, task.data) is None
     assert "interventional_nll" not in evaluate(bare, task)

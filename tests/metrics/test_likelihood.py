@@ -4,22 +4,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from bacadi.inference.configuration import configuration
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
-from bacadi.data.contexts import ContextData
+from bacadi.config.codec import encode
+from bacadi.data.contexts import ContextData, Scaling
 from bacadi.data.labelled import Labelled
-from bacadi.errors import DataError
-from bacadi.metrics import effect_log_density, interventional_nll, predictive_nll, untargeted
-from bacadi.metrics.evaluate import held_out_likelihood
-from bacadi.metrics.likelihood import LinearDensity, Marginal, MaximumLikelihood, NetworkDensity, density_of
+from bacadi.errors import ConfigError, DataError
+from bacadi.metrics import Comparison, effect_log_density, interventional_nll, predictive_nll, untargeted
+from bacadi.metrics.evaluate import evaluate, held_out_likelihood
+from bacadi.metrics.likelihood import BGeNode, FittedDensity, MechanismDensity, density_of
 from bacadi.model.integrated import BGe
 from bacadi.model.linear import LinearGaussian, LinearTheta
 from bacadi.model.neural import NeuralGaussian
-from bacadi.model.noise import InferredNoise
+from bacadi.model.noise import FixedNoise, InferredNoise
 from bacadi.posterior.posterior import Draw, Posterior
+from bacadi.relaxed.mechanisms import log_evidence, prepare
 from bacadi.simulate import Effects, HeldOut, RandomErdosRenyi, Shift, SyntheticSpec, simulate
 from bacadi.simulate.graphs import erdos_renyi_dag
 
@@ -48,32 +49,36 @@ def test_linear_density_equals_scipy_and_the_model():
     mechanism = LinearGaussian(noise=InferredNoise(), intercept_prior_std=1.0)
     with jax.enable_x64(True):
         theta = LinearTheta(jnp.asarray(rng.normal(size=(D, D))), jnp.asarray(rng.normal(size=D)), jnp.zeros(D) - 0.3)
-        draw = some_draw(parameters=values(mechanism.named(theta)))
+        draw = some_draw(parameters=values(mechanism.labelled(theta)))
         graph = jnp.asarray(draw.graph, float)
         model = np.asarray(jax.vmap(lambda row: mechanism.log_prob(theta, graph, row))(jnp.asarray(x)))
-    ours = LinearDensity().log_density(draw, x)
+    ours = MechanismDensity(LinearGaussian()).log_density(draw, x)
     mean = x @ (draw.graph * np.asarray(theta.weight)) + np.asarray(theta.intercept)
     np.testing.assert_allclose(ours, stats.norm.logpdf(x, mean, np.exp(-0.3)), rtol=1e-10)
     np.testing.assert_allclose(ours, model, rtol=1e-9)
 
 
-@pytest.mark.parametrize("activation", ["sigmoid", "tanh", "relu", "gelu", "softplus"])
+@pytest.mark.parametrize("activation", ["sigmoid", "tanh", "relu", "gelu", "softplus", "leaky_relu"])
 def test_network_density_equals_the_model(activation):
     """The density is found by what a posterior stores: the configuration of the model and named parameters."""
     data = some_data()
-    mechanism = NeuralGaussian(hidden=(3, 2), activation=getattr(jax.nn, activation))
+    mechanism = NeuralGaussian(hidden=(3, 2), activation=activation, negative_slope=0.25)
     with jax.enable_x64(True):
         theta = mechanism.init(jax.random.key(0), D, jnp.dtype("float64"))
         theta = jax.tree.map(lambda leaf: leaf + 0.1, theta)
-        draw = some_draw(parameters=values(mechanism.named(theta)))
+        draw = some_draw(parameters=values(mechanism.labelled(theta)))
         graph = jnp.asarray(draw.graph, float)
         model = np.asarray(jax.vmap(lambda row: mechanism.log_prob(theta, graph, row))(jnp.asarray(data.x)))
-    attrs = {"configuration": {"model": {"mechanism": configuration(mechanism)}}}
-    parameters = {name: Labelled(np.asarray(v)[None], dims) for name, (v, dims) in mechanism.named(theta).items()}
+    attrs = {"configuration": {"model": {"mechanism": encode(mechanism)}}}
+    parameters = {name: Labelled(np.asarray(v)[None], dims) for name, (v, dims) in mechanism.labelled(theta).items()}
     drawn = Posterior.from_draws(data, draw.graph[None], draw.targets[None], parameters=parameters, attrs=attrs)
     density = density_of(drawn, data)
-    assert isinstance(density, NetworkDensity)
+    assert isinstance(density, MechanismDensity) and density.mechanism == mechanism
     np.testing.assert_allclose(density.log_density(draw, data.x), model, rtol=1e-6, atol=1e-6)
+
+
+def marginal(data, bge):
+    return FittedDensity(data, lambda *node: BGeNode.fit(bge, *node))
 
 
 def test_marginal_density_is_the_ratio_of_evidences_of_the_model():
@@ -86,14 +91,14 @@ def test_marginal_density_is_the_ratio_of_evidences_of_the_model():
     def evidence(x, context):
         # The new row is observational: no node is a target in it.
         extended = ContextData(x, context, data.variables, data.contexts, "obs")
-        statistics = mechanism.prepare(extended, jnp.dtype("float64"))
+        statistics = prepare(mechanism, extended, jnp.dtype("float64"))
         graph = jnp.asarray(draw.graph, float)[:, None, :]
-        return np.asarray(mechanism.log_evidence(graph, jnp.asarray(keep), statistics))[0]
+        return np.asarray(log_evidence(mechanism, graph, jnp.asarray(keep), statistics))[0]
 
     with jax.enable_x64(True):
         without = evidence(data.x, data.context)
         ratios = [evidence(np.vstack([data.x, row]), np.append(data.context, 0)) - without for row in new]
-    ours = Marginal(data, 0.7, 3.0).log_density(draw, new)
+    ours = marginal(data, mechanism).log_density(draw, new)
     np.testing.assert_allclose(ours, ratios, rtol=1e-8)
 
 
@@ -107,14 +112,14 @@ def test_marginal_density_of_a_root_is_a_student_t():
     df = n + 3
     scale = np.sqrt(spread * (n + 2) / (n + 1) / df)
     np.testing.assert_allclose(
-        Marginal(data).log_density(draw, x)[:, 1], stats.t.logpdf(x[:, 1], df, mean, scale), rtol=1e-10
+        marginal(data, BGe()).log_density(draw, x)[:, 1], stats.t.logpdf(x[:, 1], df, mean, scale), rtol=1e-10
     )
 
 
 def test_maximum_likelihood_parameters_maximise_the_likelihood():
     """No parameters found by a numerical optimiser are better, and those in closed form are as good."""
     data, draw = some_data(), some_draw(1)
-    fitted = MaximumLikelihood(data)
+    fitted = FittedDensity(data)
     node = int(np.argmax(draw.graph.sum(axis=0)))
     parents = np.flatnonzero(draw.graph[:, node])
     rows = data.x[untargeted(data.context, draw.targets)[:, node] == 1]
@@ -124,7 +129,7 @@ def test_maximum_likelihood_parameters_maximise_the_likelihood():
         return -stats.norm.logpdf(rows[:, node], rows[:, parents] @ p[2:] + p[0], np.exp(p[1])).sum()
 
     best = optimize.minimize(loss, np.zeros(2 + len(parents)), tol=1e-10)
-    closed = fitted.learned(draw)[node]
+    closed = fitted.nodes(draw)[node]
     assert closed.noise_std == pytest.approx(np.exp(best.x[1]), rel=1e-3)
     np.testing.assert_allclose(np.append(closed.intercept, closed.weight), np.delete(best.x, 1), atol=2e-3)
     ours = -fitted.log_density(draw, rows)[:, node].sum()
@@ -135,31 +140,51 @@ def test_maximum_likelihood_parameters_maximise_the_likelihood():
 def test_maximum_likelihood_with_too_few_rows_stays_finite():
     data = some_data(n=6)
     full = Draw(np.triu(np.ones((D, D), np.int8), 1), np.ones((2, D), np.int8), {})
-    assert np.isfinite(MaximumLikelihood(data).log_density(full, data.x + 1)).all()
+    assert np.isfinite(FittedDensity(data).log_density(full, data.x + 1)).all()
     no_observational = ContextData(data.x[2:], data.context[2:], data.variables, data.contexts)
-    assert np.isfinite(MaximumLikelihood(no_observational).log_density(full, data.x)).all()
+    assert np.isfinite(FittedDensity(no_observational).log_density(full, data.x)).all()
     constant = ContextData(np.ones((3, D)), np.zeros(3, int), data.variables, data.contexts, "obs")
-    assert np.isfinite(MaximumLikelihood(constant).log_density(full, constant.x)).all()
+    assert np.isfinite(FittedDensity(constant).log_density(full, constant.x)).all()
 
 
 def test_draws_share_what_was_learned():
-    fitted, draw = MaximumLikelihood(some_data()), some_draw()
-    first = fitted.learned(draw)
-    assert all(a is b for a, b in zip(first, fitted.learned(draw), strict=True))
+    fitted, draw = FittedDensity(some_data()), some_draw()
+    first = fitted.nodes(draw)
+    assert all(a is b for a, b in zip(first, fitted.nodes(draw), strict=True))
     other = Draw(draw.graph, 0 * draw.targets, {})
-    assert fitted.learned(other)[0] is not first[0] and fitted.learned(other)[1] is first[1]
+    assert fitted.nodes(other)[0] is not first[0] and fitted.nodes(other)[1] is first[1]
 
 
 def test_unknown_noise_is_refused_in_words():
     with pytest.raises(DataError, match="noise_std"):
-        LinearDensity().log_density(some_draw(parameters={"weight": np.ones((D, D))}), some_data().x)
+        MechanismDensity(LinearGaussian()).log_density(some_draw(parameters={"weight": np.ones((D, D))}), some_data().x)
 
 
-def test_mechanisms_that_are_not_ours_are_not_guessed_at():
-    data, draw = some_data(), some_draw()
-    for mechanism in ({"class": "Own"}, {"class": "NeuralGaussian", "activation": "mine", "noise": {}}):
+def test_mechanisms_that_are_not_ours_are_neither_guessed_at_nor_imported(tmp_path, monkeypatch):
+    """A posterior may come from a stranger: a module that it names is imported only if the user lists it."""
+    (tmp_path / "stranger.py").write_text("raise SystemExit('imported')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    task = simulate(SyntheticSpec(n_variables=4, graph=RandomErdosRenyi(1), held_out=HeldOut(2, 5, 1)), seed=0)
+    old, network = {"class": "LinearGaussian"}, {"type": "nonlinear", "activation": "mine"}
+    for mechanism in ({"type": "own"}, {"type": "stranger:Own"}, network, old):
         attrs = {"configuration": {"model": {"mechanism": mechanism}}}
-        assert density_of(Posterior.from_draws(data, draw.graph[None], draw.targets[None], attrs=attrs), data) is None
+        posterior = Posterior.from_draws(task.data, task.graph[None], task.targets[None], attrs=attrs)
+        with pytest.raises(ConfigError, match="configuration of the posterior"):
+            density_of(posterior, task.data)
+        with pytest.warns(UserWarning, match="Likelihoods are left out") as caught:
+            values = evaluate(posterior, task)
+        assert len(caught) == 1 and "expected_sid" in values and not any("nll" in name for name in values)
+
+
+def test_a_known_noise_in_other_units_is_one_per_variable():
+    """σ = .3 in the units of the priors is .3 s_j in those of the data, where the parameters of a posterior are."""
+    rng, data, draw = np.random.default_rng(3), some_data(), some_draw()
+    mechanism, scaling = LinearGaussian(noise=FixedNoise(0.3)), Scaling(rng.normal(size=D), rng.uniform(1, 5, D))
+    theta = LinearTheta(rng.normal(size=(D, D)), rng.normal(size=D))
+    parameters = values(mechanism.labelled(mechanism.rescaled(theta, draw.graph, scaling)))
+    ours = MechanismDensity(mechanism).log_density(draw._replace(parameters=parameters), data.x)
+    expected = mechanism.log_density(theta, draw.graph, scaling.apply(data.x)) - np.log(scaling.scale)
+    np.testing.assert_allclose(ours, expected, rtol=1e-9)
 
 
 @given(st.integers(0, 10**6))
@@ -219,7 +244,7 @@ def test_the_truth_as_a_posterior_scores_as_the_truth(standardize):
         "noise_std": Labelled((task.network.noise_std / scaling.scale)[None], ("node",)),
     }
     posterior = Posterior.from_draws(task.data, task.graph[None], task.targets[None], parameters=parameters)
-    found = held_out_likelihood(posterior, task)
+    found = held_out_likelihood(Comparison(posterior, task))
     mean = -task.held_out_log_density().reshape(3, 20).mean()
     assert found["interventional_nll"] == pytest.approx(mean)
     assert found["predictive_nll"] == pytest.approx(mean)
@@ -229,5 +254,6 @@ def test_the_truth_as_a_posterior_scores_as_the_truth(standardize):
 def test_effects_that_keep_the_parents_count_for_nothing():
     spec = SyntheticSpec(n_variables=5, graph=RandomErdosRenyi(1), held_out=HeldOut(2, 10, 5, effect=Shift()))
     task = simulate(spec, seed=0)
-    found = held_out_likelihood(Posterior.from_draws(task.data, task.graph[None], task.targets[None]), task)
+    posterior = Posterior.from_draws(task.data, task.graph[None], task.targets[None])
+    found = held_out_likelihood(Comparison(posterior, task))
     assert found["interventional_nll"] == found["interventional_nll_of_truth"] == 0

@@ -35,7 +35,7 @@ def inlined(function: Callable) -> Any:
     return _compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)
 
 
-def _compiled(function: Callable, **options: bool) -> Any:
+def _compiled(function: Callable, **options: Any) -> Any:
     return _stamped(no_type_check(njit(cache=True, nogil=True, error_model="numpy", **options)(unwrap(function))))
 
 

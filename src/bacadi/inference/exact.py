@@ -24,8 +24,7 @@ from scipy.special import logsumexp
 from bacadi.config.choices import option
 from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError, InferenceError
-from bacadi.evidence.collapsed import CollapsedPosterior
-from bacadi.evidence.prior import StructurePrior
+from bacadi.evidence.collapsed import CollapsedPosterior, StructurePrior
 from bacadi.graph import all_dags
 from bacadi.graph.enumerate import MAX_DAG_NODES, log_orders
 from bacadi.inference.collapsed import collapsed_problem, posterior_fields

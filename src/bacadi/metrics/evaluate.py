@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Float, Int8
+from jaxtyping import Float, Int8, Shaped
 
 from bacadi.baselines.base import CLASS_PARAMETER
 from bacadi.data.contexts import ContextData, Scaling
@@ -93,7 +93,7 @@ class Comparison:
             warnings.warn(f"Likelihoods are left out: {refusal}", stacklevel=2)
             return None
 
-    def parameter(self, name: str) -> Float[np.ndarray, "draws ..."]:
+    def parameter(self, name: str) -> Shaped[np.ndarray, "draws ..."]:
         """A parameter of the draws that count."""
         return self.posterior.parameters[name].values[self.posterior.weights > 0]
 

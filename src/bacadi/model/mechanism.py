@@ -83,8 +83,12 @@ class AbstractMechanism(Mechanism):
         import jax
 
         with jax.enable_x64(True):
-            leaves, graph_, rows = jax.tree.map(lambda leaf: jax.numpy.asarray(leaf, float), (theta, graph, x))
-            return np.array(_quantiles(self)(leaves, graph_, node, rows, rng.random(len(x))))
+            leaves, graph_ = jax.tree.map(lambda leaf: jax.numpy.asarray(leaf, float), (theta, graph))
+            p, n_blocks = rng.random(len(x)), -(-len(x) // _BLOCK)
+            # Blocks of one size, the last filled up: one compilation serves any number of rows in bounded memory.
+            rows = np.resize(np.arange(max(len(x), 1)), (n_blocks, _BLOCK))
+            drawn = [_quantiles(self)(leaves, graph_, node, x[block], p[block]) for block in rows]
+            return np.concatenate([np.empty(0), *drawn])[: len(x)]
 
     def labelled(self, theta: Theta) -> dict[str, Labelled]:
         """Θ under the names it has in the output."""
@@ -148,38 +152,40 @@ class GaussianMechanism(AbstractMechanism):
         return self.mean(theta, graph, x)[:, node] + std * rng.normal(size=len(x))
 
 
+_BLOCK = 256  # rows for which quantiles are computed at once
+
+
 @lru_cache(maxsize=16)
 def _quantiles(mechanism: AbstractMechanism) -> Any:
-    """Compile (Θ, G, j, rows, p) → the p-quantiles of p(x_j | parents) in each row.
+    """Compile (Θ, G, j, rows, p) → the p-quantile of p(x_j | parents) in each row.
 
-    The grid is c + s sinh u: fine near its centre c and out to 10⁵ s. A density may be narrow and far from 0, so a
-    coarse grid is laid three times, each about the median c and the quartile range s (at least the spacing of the
-    grid there) of the one before, before the CDF is integrated by the trapezoid rule and inverted on a fine one.
+    The grid is c + s sinh u: fine near its centre c and out to 10⁵ s. A density may be narrow and far from 0, so the
+    grid is laid five times before, each about the median c and with the quartile range s (at least the spacing of the
+    grid there) of the one before. The CDF is integrated by the trapezoid rule.
     """
     import jax
     from jax import numpy as jnp
 
+    u = np.linspace(-12.0, 12.0, 1025)
+
     def quantile(theta: Theta, graph: Any, node: Any, row: Any, p: Any) -> Any:
-        def inverse_cdf(centre: Any, scale: Any, n: int, probabilities: Any) -> Any:
-            u = jnp.linspace(-12.0, 12.0, n)
-            grid = centre + scale * jnp.sinh(u)
+        def inverse_cdf(centre: Any, scale: Any, probabilities: Any) -> tuple[Any, Any]:
+            grid = centre + scale * np.sinh(u)
             log_p = jax.vmap(lambda value: mechanism.log_prob(theta, graph, row.at[node].set(value))[node])(grid)
-            mass = jnp.exp(log_p + jnp.log(jnp.cosh(u)) - jnp.max(log_p + jnp.log(jnp.cosh(u))))
+            log_mass = log_p + np.log(np.cosh(u))
+            mass = jnp.exp(log_mass - jnp.max(log_mass))
             cdf = jnp.concatenate([jnp.zeros(1), jnp.cumsum(mass[1:] + mass[:-1])])
             at = jnp.interp(probabilities, cdf / cdf[-1], u)
             return centre + scale * jnp.sinh(at), scale * jnp.cosh(at) * (u[1] - u[0])
 
-        centre, scale = jnp.zeros(()), jnp.ones(())
-        for _ in range(3):
-            (low, centre, high), spacing = inverse_cdf(centre, scale, 257, jnp.array([0.25, 0.5, 0.75]))
-            scale = jnp.maximum(high - low, spacing[1])
-        return inverse_cdf(centre, scale, 2049, p)[0]
+        def narrow(_: Any, place: tuple[Any, Any]) -> tuple[Any, Any]:
+            (low, centre, high), spacing = inverse_cdf(*place, jnp.array([0.25, 0.5, 0.75]))
+            return centre, jnp.maximum(high - low, spacing[1])
 
-    def quantiles(theta: Theta, graph: Any, node: Any, rows: Any, p: Any) -> Any:
-        # In blocks of rows: all rows by all points of the grid at once would not fit into memory.
-        return jax.lax.map(lambda item: quantile(theta, graph, node, *item), (rows, p), batch_size=64)
+        centre, scale = jax.lax.fori_loop(0, 5, narrow, (jnp.zeros(()), jnp.ones(())))
+        return inverse_cdf(centre, scale, p)[0]
 
-    return jax.jit(quantiles)
+    return jax.jit(jax.vmap(quantile, in_axes=(None, None, None, 0, 0)))
 
 
 def weights_log_prior(weight: Values, graph: Values, std: Values, absent_ratio: float | None) -> Values:

@@ -12,8 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Int8
 
 from bacadi.data.contexts import ContextData, mean_shift_z
-from bacadi.evidence.collapsed import AbstractEvidence, CollapsedPosterior
-from bacadi.evidence.prior import StructurePrior
+from bacadi.evidence.collapsed import AbstractEvidence, CollapsedPosterior, StructurePrior
 
 MOVED = 4.0  # |z| of the mean from which a context counts as having moved a variable
 SETTLING = 2  # rounds of a greedy structure and choices for it
