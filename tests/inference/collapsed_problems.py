@@ -4,8 +4,7 @@ from itertools import product
 
 import numpy as np
 
-from bacadi.evidence.collapsed import AbstractEvidence, CollapsedPosterior, EffectKind, EffectStates
-from bacadi.evidence.prior import StructurePrior
+from bacadi.evidence.collapsed import AbstractEvidence, CollapsedPosterior, EffectKind, EffectStates, StructurePrior
 from bacadi.graph import all_dags
 
 

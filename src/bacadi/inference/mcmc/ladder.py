@@ -349,7 +349,7 @@ def compiled_target(collapsed: CollapsedPosterior, data: ContextData, weights: M
         np.ascontiguousarray(prior.target_count_log, float),
     )
     move_sum = np.cumsum(_move_weights(weights, evidence))
-    drawn = proposals(edge_weights(data, prior), target_weights(data), move_sum)
+    drawn = proposals(edge_weights(data), target_weights(data), move_sum)
     return CompiledTarget(evidence.tables or no_tables(), tables, drawn)
 
 
