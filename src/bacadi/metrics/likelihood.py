@@ -198,8 +198,8 @@ class BGeNode(NamedTuple):
     """The posterior predictive density of a node under BGe, all parameters integrated out.
 
     It is the ratio of the evidences (`bacadi.model.integrated`) with and without the new row. With N training rows,
-    s = Σ x, R = t I + Σ x x' - s s'/(N + α_μ), κ = (N + α_μ) / (N + α_μ + 1), z = x - s/(N + α_μ), l parents P, the family
-    F = P ∪ j and ν = N + α_ω - d + l + 1, a row adds κ z z' to R, and |R + κ z z'| = |R| (1 + κ z' R⁻¹ z):
+    s = Σ x, R = t I + Σ x x' - s s'/(N + α_μ), κ = (N + α_μ) / (N + α_μ + 1), z = x - s/(N + α_μ), l parents P, the
+    family F = P ∪ j and ν = N + α_ω - d + l + 1, a row adds κ z z' to R, and |R + κ z z'| = |R| (1 + κ z' R⁻¹ z):
 
         log p(x_j | x_P, data) = ½ log(κ/π) + log Γ((ν + 1)/2) - log Γ(ν/2) - ½ log(|R_F| / |R_P|)
                                  - (ν + 1)/2 · log(1 + κ z_F' R_F⁻¹ z_F) + ν/2 · log(1 + κ z_P' R_P⁻¹ z_P).

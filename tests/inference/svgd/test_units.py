@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from bacadi.inference.svgd.readers import LimitGraphs
 
 from bacadi.inference.fit import fit
-from bacadi.inference.svgd.estimators import RelaxedEstimator
+from bacadi.inference.svgd.estimators import LimitGraphs, RelaxedEstimator
 from bacadi.inference.svgd.method import SVGD
 from bacadi.model.effects import HardGaussian, SoftGaussian
 from bacadi.model.linear import LinearGaussian
