@@ -11,7 +11,7 @@ import math
 import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int, Int8
@@ -175,7 +175,7 @@ class Replica:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Copies of all that changes during a run, except scores in memory, which can be computed again."""
-        parts = {"chains": self.chains, "counts": self.counts, "seen": self.seen}
+        parts: dict[str, Any] = {"chains": self.chains, "counts": self.counts, "seen": self.seen}
         arrays = {f"{part}.{name}": value for part, fields in parts.items() for name, value in fields._asdict().items()}
         arrays |= {"betas": self.betas, "position": self.position, "every": np.array(self.every)}
         for part, name in enumerate(("graphs", "states", "log_posterior")):
