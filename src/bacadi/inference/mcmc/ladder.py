@@ -65,6 +65,9 @@ class Seen(NamedTuple):
     n: Float[np.ndarray, " 1"]
 
 
+PARTS: dict[str, Any] = {"chains": Chains, "counts": MoveCounts, "seen": Seen}
+"""The tuples of arrays of a replica that change during a run."""
+
 Sample = tuple[Int8[np.ndarray, "d d"], Int8[np.ndarray, "M d"], float]
 """Graph, states and log posterior of a draw; with one order where the prior is one over orders."""
 
@@ -175,8 +178,12 @@ class Replica:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Copies of all that changes during a run, except scores in memory, which can be computed again."""
+<<<<<<< HEAD
         parts: dict[str, Any] = {"chains": self.chains, "counts": self.counts, "seen": self.seen}
         arrays = {f"{part}.{name}": value for part, fields in parts.items() for name, value in fields._asdict().items()}
+=======
+        arrays = {f"{part}.{name}": value for part in PARTS for name, value in getattr(self, part)._asdict().items()}
+>>>>>>> h-mcmc
         arrays |= {"betas": self.betas, "position": self.position, "every": np.array(self.every)}
         for part, name in enumerate(("graphs", "states", "log_posterior")):
             arrays[f"draws.{name}"] = np.array([draw[part] for draw in self.draws])
@@ -184,7 +191,7 @@ class Replica:
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         """Go back to where `arrays` was asked for."""
-        for part, kind in (("chains", Chains), ("counts", MoveCounts), ("seen", Seen)):
+        for part, kind in PARTS.items():
             setattr(self, part, kind(*(arrays[f"{part}.{name}"] for name in kind._fields)))
         self.betas, self.position, self.every = arrays["betas"], arrays["position"], int(arrays["every"])
         parts = (arrays["draws.graphs"], arrays["draws.states"], arrays["draws.log_posterior"].tolist())

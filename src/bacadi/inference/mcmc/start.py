@@ -154,7 +154,7 @@ class _NodeSearch:
             self._improve_states()
         return Local(float(self.score), self.parents, self.state)
 
-    def _scores(self, parents: Bool[np.ndarray, "B d"], states: Int8[np.ndarray, "B M"]) -> Float[np.ndarray, " B"]:
+    def _scores(self, parents: Bool[np.ndarray, "#B d"], states: Int8[np.ndarray, "#B M"]) -> Float[np.ndarray, " B"]:
         """The part of the node in the log posterior; a single row of parents or of states serves all of the other."""
         n = max(len(parents), len(states))
         parents, states = np.repeat(parents, n // len(parents), axis=0), np.repeat(states, n // len(states), axis=0)
