@@ -178,12 +178,7 @@ class Replica:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Copies of all that changes during a run, except scores in memory, which can be computed again."""
-<<<<<<< HEAD
-        parts: dict[str, Any] = {"chains": self.chains, "counts": self.counts, "seen": self.seen}
-        arrays = {f"{part}.{name}": value for part, fields in parts.items() for name, value in fields._asdict().items()}
-=======
         arrays = {f"{part}.{name}": value for part in PARTS for name, value in getattr(self, part)._asdict().items()}
->>>>>>> h-mcmc
         arrays |= {"betas": self.betas, "position": self.position, "every": np.array(self.every)}
         for part, name in enumerate(("graphs", "states", "log_posterior")):
             arrays[f"draws.{name}"] = np.array([draw[part] for draw in self.draws])
