@@ -245,7 +245,7 @@ Learn = Callable[[np.ndarray, int, np.ndarray, np.ndarray], LinearNode | BGeNode
 
 @dataclass(frozen=True)
 class FittedDensity(AbstractDensity):
-    """log p(x_j | parents) by what `fit(x, node, parents, rows)` learns of node j from the rows where j is not a target.
+    """log p(x_j | parents) by what `fit(x, node, parents, rows)` learns of node j from rows where j is not a target.
 
     By default linear Gaussian by maximum likelihood. Draws share nodes, parents and rows, so each combination is
     learned once.
