@@ -49,6 +49,15 @@ def test_the_paper_design():
     assert np.isfinite(task.data.x).all()
 
 
+def test_tasks_of_earlier_versions_are_drawn_again():
+    """Values of version 0.1.0 at commit 41905ca: the last cell, and the sum over held-out cells."""
+    held_out = HeldOutKnockOuts(2, rows_per_context=5)
+    task = simulate(GeneExpressionSpec(6, langevin=Langevin(time=1.0), knock_outs=KnockOuts(3), held_out=held_out), 11)
+    cell = [0.5572879386, 3.1104567216, 7.275982199, 4.9637339049, 0.0, 2.4881502267]
+    np.testing.assert_allclose(task.data.x[-1], cell, atol=1e-9)
+    assert task.held_out.x.sum() == pytest.approx(112.4098266, rel=1e-8)
+
+
 def test_knocked_out_genes_are_0_in_their_context_and_expressed_elsewhere():
     task = simulate(SMALL, 2)
     for data, targets in [(task.data, task.targets), (task.held_out, task.held_out_targets)]:

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bacadi.config.codec import encode, load
+from bacadi.config.layers import configure
 from bacadi.config.names import NAMES
 from bacadi.errors import ConfigError
 from bacadi.simulate import (
@@ -77,6 +78,18 @@ def test_the_paper_like_tasks_are_there() -> None:
 def test_a_ready_file_says_what_the_paper_does(name: str) -> None:
     """The objects are written out by hand from the paper, in terms of defaults that tests/simulate checks."""
     assert read_spec(next(path for path in TASKS if path.stem == name)) == PAPER[name]
+
+
+def test_every_toml_file_of_the_repository_can_be_read() -> None:
+    """Specifications of tasks have the key `type` at the top, configurations of a fit have not."""
+    files = [path for folder in ("studies", "examples", "benchmarks") for path in (ROOT / folder).rglob("*.toml")]
+    specs = [path for path in files if "type" in tomllib.loads(path.read_text(encoding="utf-8"))]
+    assert len(specs) == len(TASKS) + 1 and len(files) > len(specs)
+    for path in files:
+        if path in specs:
+            assert decode_spec(encode(read_spec(path)), "here") == read_spec(path)
+        else:
+            assert configure(file=path).model is not None
 
 
 @pytest.mark.parametrize("path", TASKS, ids=lambda path: path.stem)
