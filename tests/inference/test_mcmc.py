@@ -19,9 +19,9 @@ from bacadi.inference.collapsed import collapsed_problem, posterior_fields
 from bacadi.inference.exact import enumerate_posterior
 from bacadi.inference.mcmc import ladder
 from bacadi.inference.mcmc.diagnostics import diagnose
-from bacadi.inference.mcmc.ladder import Draws, Replica
+from bacadi.inference.mcmc.ladder import ChainDraws, Replica
 from bacadi.inference.mcmc.method import MCMC
-from bacadi.inference.method import Problem, Progress
+from bacadi.inference.method import Monitor, Problem, Progress
 from bacadi.model.effects import Effect, EffectMixture, HardGaussian, ScaleGaussian, ShiftGaussian, SoftGaussian
 from bacadi.model.integrated import BGe
 from bacadi.model.knowledge import Knowledge
@@ -153,7 +153,7 @@ def test_a_long_run_is_within_a_two_hundredth(mechanism: str, effect: str) -> No
     assert deviations(model_problem(mechanism, effect, 300), LONG, 0)[1].max() < 0.005
 
 
-def same(one: Draws, two: Draws) -> bool:
+def same(one: ChainDraws, two: ChainDraws) -> bool:
     return all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))
 
 
@@ -216,7 +216,7 @@ def test_an_interrupted_run_goes_on_bit_for_bit(name: str, sweep: int, tmp_path:
     """In the burn-in, while the ladder is adapted, and after it; chunks of sweeps differ, too."""
     checkpoint = Checkpoint(tmp_path / "run.npz", "the run", 1e9)
     with pytest.raises(KeyboardInterrupt):
-        ladder.sample(*RUNS[name](), QUICK, 3, StopAt(sweep), checkpoint)
+        ladder.sample(*RUNS[name](), QUICK, 3, Monitor(StopAt(sweep)), checkpoint)
     resumed = ladder.sample(*RUNS[name](), QUICK, 3, None, checkpoint)
     assert same(resumed, ladder.sample(*RUNS[name](), QUICK, 3))
 
@@ -224,7 +224,7 @@ def test_an_interrupted_run_goes_on_bit_for_bit(name: str, sweep: int, tmp_path:
 def test_a_checkpoint_of_another_version_is_refused(tmp_path: Path) -> None:
     checkpoint = Checkpoint(tmp_path / "run.npz", "the run", 1e9)
     with pytest.raises(KeyboardInterrupt):
-        ladder.sample(*RUNS["table"](), QUICK, 3, StopAt(30), checkpoint)
+        ladder.sample(*RUNS["table"](), QUICK, 3, Monitor(StopAt(30)), checkpoint)
     with np.load(checkpoint.path) as saved:
         arrays = {name: saved[name] for name in saved.files if name not in ("fingerprint", "0.chains.place")}
     checkpoint.save_arrays(arrays)

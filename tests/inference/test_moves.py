@@ -17,7 +17,7 @@ from bacadi.graph import is_acyclic
 from bacadi.graph.enumerate import log_orders
 from bacadi.inference.exact import ExactDraws, enumerate_posterior
 from bacadi.inference.mcmc import chain as chains
-from bacadi.inference.mcmc.chain import Chains, Counts
+from bacadi.inference.mcmc.chain import Chains, MoveCounts
 from bacadi.inference.mcmc.ladder import Replica, compiled_target
 from bacadi.inference.mcmc.method import MoveWeights
 from bacadi.inference.mcmc.start import Structure, initial
@@ -95,13 +95,13 @@ def tabled(collapsed: CollapsedPosterior, beta: float) -> CollapsedPosterior:
     return replace(collapsed, evidence=TableEvidence(table, m, n_states))
 
 
-def one_kind(name: str, kind: str) -> chains.Target:
+def one_kind(name: str, kind: str) -> chains.CompiledTarget:
     """The target of a problem with moves of one kind alone, which `MoveWeights` refuses: a chain would not get far."""
     target = compiled_target(*PROBLEMS[name], MoveWeights())
     return target._replace(proposals=target.proposals._replace(move_sum=np.cumsum([float(n == kind) for n in NAMES])))
 
 
-def lopsided(target: chains.Target, seed: int) -> chains.Target:
+def lopsided(target: chains.CompiledTarget, seed: int) -> chains.CompiledTarget:
     """Proposal weights that differ between pairs and between i → j and j → i."""
     rng, old = np.random.default_rng(seed), target.proposals
     edges, targets = (
@@ -134,12 +134,12 @@ def many_chains(replica: Replica, chosen: np.ndarray, places: np.ndarray) -> Rep
     n, old = len(chosen), replica.chains
     fields = {name: value[chosen] for name, value in old._asdict().items() if name not in ("at_level", "rng")}
     replica.chains = Chains(**fields | {"place": places, "at_level": np.arange(n), "rng": old.rng})
-    replica.counts = Counts(np.zeros((n, 8, 2), np.int64), np.zeros((n, 2)))
+    replica.counts = MoveCounts(np.zeros((n, 8, 2), np.int64), np.zeros((n, 2)))
     replica.betas = np.full(n, BETA)  # neighbours of one temperature exchange places, which changes no chain
     return replica
 
 
-def one_step(name: str, target: chains.Target) -> tuple[np.ndarray, np.ndarray]:
+def one_step(name: str, target: chains.CompiledTarget) -> tuple[np.ndarray, np.ndarray]:
     """Independent draws of the tempered posterior before and after one move."""
     collapsed, before, rng = PROBLEMS[name][0], draws_of(name), np.random.default_rng(12)
     n_states = collapsed.prior.state_log_prior.shape[2]

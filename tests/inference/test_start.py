@@ -97,7 +97,7 @@ def test_unusual_data(name: str) -> None:
     assert is_acyclic(graphs).all()
     assert all(np.isfinite(collapsed.log_posterior(g, s)) for g, s in zip(graphs, states, strict=True))
     edges, targets, off = (
-        edge_weights(data, collapsed.prior),
+        edge_weights(data),
         target_weights(data),
         ~np.eye(data.n_variables, dtype=bool),
     )

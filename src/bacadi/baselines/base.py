@@ -1,8 +1,8 @@
 """What a baseline is: a procedure that estimates one graph and one set of targets. `graph[i, j] = 1` means i -> j.
 
-A new baseline is a `Choice` with `estimate`; `Bootstrap` makes a method of it. Its parameters are the maximum-likelihood
-linear Gaussian ones unless it brings its own: in the rows where variable j is not a target, and in those of a context k
-that targets it,
+A new baseline is a `Choice` with `estimate`; `Bootstrap` makes a method of it. Its parameters are the linear Gaussian
+ones of maximum likelihood unless it brings its own: in the rows where variable j is not a target, and in those of a
+context k that targets it,
 
     x_j = Σ_i w_ij x_i + b_j + σ_j ε,      x_j = μ_kj + s_kj ε,
 

@@ -12,6 +12,7 @@ samplers and enumeration need nothing else. Everything here is NumPy in float64.
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int8
@@ -194,6 +195,7 @@ class AbstractEvidence(ABC):
     states: EffectStates
     costly: bool = True  # a score takes milliseconds; samplers then ask for fewer of them
     has_hyperparameters: bool = True  # nothing is left to choose before sampling
+    tables: Any = None  # `gram.GramTables`, where compiled code can compute scores from them
 
     @abstractmethod
     def log_evidence(self, node: int, parents: Bool[np.ndarray, " d"], state: Int8[np.ndarray, " M"]) -> float:

@@ -134,8 +134,11 @@ class Node:
 
 @dataclass(frozen=True)
 class ExactPosterior:
-    """p(G, S | D) over all `dags` and all states; `log_evidence` = log Σ_{G, S} exp(`CollapsedPosterior.log_posterior`).
-    `messages[j]` is B_j, and `pattern_probs[j][p, t]` the probability that j has parent set p and pattern t."""
+    """p(G, S | D) over all `dags` and all states.
+
+    `log_evidence` = log Σ_{G, S} exp(`CollapsedPosterior.log_posterior`), `messages[j]` is B_j, and
+    `pattern_probs[j][p, t]` the probability that j has parent set p and pattern t.
+    """
 
     prior: StructurePrior
     dags: Int8[np.ndarray, "n d d"]

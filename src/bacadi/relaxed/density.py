@@ -1,6 +1,6 @@
 """The differentiable reading of a model on data: densities of effects, log Ψ of Proposition 1 and what follows from it.
 
-The generative process is Eq. (5): p(Z) p(G|Z) p(Θ|G) Π_k p(Γ_k) p(I_k|Γ_k) p(Θ_I|I_k) p(D_k|G,Θ,I_k,Θ_I). The paper
+Eq. (5), the generative process, is p(Z) p(G|Z) p(Θ|G) Π_k p(Γ_k) p(I_k|Γ_k) p(Θ_I|I_k) p(D_k|G,Θ,I_k,Θ_I). The paper
 does not define the density of the effect parameters of a variable that is not a target (`log_untargeted`; 0 here:
 density 1); any proper density leaves p(G, Θ, I | D) as it is.
 """
@@ -121,8 +121,8 @@ class RelaxedHard(RelaxedEffect):
 
     def rescaled(self, theta_int: HardTheta, graph: np.ndarray, scaling: Scaling) -> HardTheta:
         mean = theta_int.mean * scaling.scale + scaling.shift
-        noise = self.effect.noise.rescaled(theta_int.log_noise_std, scaling.scale)
-        return HardTheta(mean, None if noise is None else np.broadcast_to(noise, mean.shape))
+        noise: Any = self.effect.noise.rescaled(theta_int.log_noise_std, scaling.scale)
+        return HardTheta(mean, noise if noise is None else noise + np.zeros(mean.shape, mean.dtype))
 
     def _mean_given_data(
         self, log_noise_std: Float[Array, "M d"] | None
@@ -297,7 +297,7 @@ class Density(eqx.Module):
     def log_joint(
         self, particle: Particle, graph: Float[Array, "d d"], targets: Float[Array, "M d"]
     ) -> Float[Array, ""]:
-        """log p(G) p(I) Ψ of discrete structures: Eq. (4), the unnormalised posterior of (G, Θ, I, Θ_I)."""
+        """log p(G) p(I) Ψ of discrete structures, the posterior of Eq. (4), unknown interventions, up to a constant."""
         structures = Structures(graph[:, None, :], targets[:, None, :])
         log_psi = jnp.sum(self.log_psi(particle.theta, particle.theta_int, structures))
         log_graph = self.model.graph_prior.log_prob(graph)  # type: ignore[attr-defined]
