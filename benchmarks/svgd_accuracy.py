@@ -37,8 +37,8 @@ def one_task(seed: int, options: argparse.Namespace) -> dict:
 
     from bacadi.config.layers import configure
     from bacadi.inference.method import Monitor, Problem
+    from bacadi.inference.svgd.estimators import FiniteAlpha, LimitGraphs
     from bacadi.inference.svgd.method import Descent, run
-    from bacadi.inference.svgd.readers import FiniteAlpha, LimitGraphs
     from bacadi.model.knowledge import Knowledge
     from bacadi.model.priors import ErdosRenyi, ScaleFree
     from bacadi.posterior import weights

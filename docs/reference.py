@@ -23,7 +23,7 @@ _TITLES = {
     "bacadi.baselines.base:AbstractBaseline": "`[method.baseline]`, or its name as the type of `[method]`",
     "bacadi.baselines.bootstrap:AbstractWeights": "`weights` of `bootstrap`",
     "bacadi.inference.svgd.estimators:AbstractEstimator": "`[method.estimator]` of `svgd`",
-    "bacadi.inference.svgd.readers:AbstractReader": "`[method.reader]` of `svgd`",
+    "bacadi.inference.svgd.estimators:AbstractReader": "`[method.reader]` of `svgd`",
     "bacadi.relaxed.latent:AbstractExpectedAcyclicity": "`[method.expected_acyclicity]` of `svgd`",
     "schedule": "`alpha` and `beta` of `svgd`",
     "optimizer": "`[method.optimizer]` of `svgd`",
@@ -73,8 +73,9 @@ def _kind(cls: Any, entry: Any) -> str:
     return "one of " + ", ".join(f"`{name}`" for name in NAMES[group])
 
 
-def main(file: Path = Path(__file__).with_name("settings.md")) -> None:
-    """Replace all below the marker in the file."""
+def main() -> None:
+    """Replace all below the marker in settings.md."""
+    file = Path(__file__).with_name("settings.md")
     above = file.read_text(encoding="utf-8").partition(MARKER)[0]
     file.write_text(f"{above}{MARKER}\n\n{reference()}", encoding="utf-8")
 

@@ -50,6 +50,36 @@ def test_starts_fast_and_without_jax(code, limit):
     assert seconds < limit
 
 
+FIT = """
+import numpy as np
+from bacadi.data.contexts import ContextData
+from bacadi.inference.exact import Exact
+from bacadi.inference.fit import fit
+from bacadi.inference.mcmc.method import MCMC
+x = np.random.default_rng(0).normal(size=(12, 3))
+data = ContextData(x, np.repeat([0, 1], 6), ("a", "b", "c"), ("k",), "obs")
+for method in (None, "exact", MCMC(n_draws=10, n_sweeps=10), Exact(n_draws=10)):
+    assert fit(data, method=method).graph.shape[2:] == (3, 3)
+for mechanism in ("linear", "nonlinear", "bge", "gaussian-process"):
+    fit(data, mechanism, Exact(n_draws=10))
+"""
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from bacadi.config.layers import configure\nassert configure().name == 'mcmc'",
+        "from bacadi.config.layers import configure\nassert configure('exact', 'paper').preset == 'paper'",
+        FIT,
+    ],
+    ids=["defaults", "preset", "fits"],
+)
+def test_mcmc_and_exact_need_no_jax(code):
+    """From choosing a method to its posterior."""
+    modules, _ = imported_by(code)
+    assert not modules & {"jax", "jaxlib", "equinox", "optax"}
+
+
 def test_import_of_the_package_brings_no_table_library():
     modules, _ = imported_by("import bacadi, bacadi.graph, bacadi.metrics, bacadi.simulate")
     assert not modules & {"pandas", "xarray", "matplotlib"}

@@ -300,7 +300,7 @@ def _check_labelled(mechanism: AbstractMechanism, case: Case) -> None:
             )
     values = {name: np.asarray(part.values) for name, part in labelled.items()}
     again = _attempt("theta_of", mechanism.theta_of, values, len(case.x))
-    if jax.tree.structure(again) != jax.tree.structure(theta):
+    if jax.tree.structure(again) != jax.tree.structure(theta):  # type: ignore[operator]
         raise MechanismError(
             "theta_of gives parameters of another structure than init; build the same nest of arrays from the names "
             "that labelled gives."

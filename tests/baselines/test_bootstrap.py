@@ -8,9 +8,9 @@ import pytest
 from scipy.optimize import minimize
 
 from bacadi.baselines import JCIPC, AbstractBaseline, Bootstrap, Estimate
+from bacadi.baselines.base import fit_gaussian
 from bacadi.baselines.bootstrap import AverageLikelihoodWeights, PosteriorWeights, UniformWeights, resampled
 from bacadi.baselines.dcdi.dcdi import DCDIG
-from bacadi.baselines.gaussian import fit_gaussian
 from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError, InferenceError
 from bacadi.graph import consistent_extensions, is_acyclic

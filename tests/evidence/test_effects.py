@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy import integrate, stats
-from scipy.stats import invgamma, kstest, multivariate_normal, multivariate_t
+from scipy.stats import invgamma, kstest, multivariate_normal, multivariate_t, norm
 
 from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError
@@ -83,6 +83,36 @@ def test_hard_draws_with_inferred_noise() -> None:
         assert kstest(std**2, law.cdf)[1] > 1e-4 / 18
         standard = (drawn["effect_mean"].values[:, k, j].astype(float) - mean) / std * precision**0.5
         assert kstest(standard, "norm")[1] > 1e-4 / 18
+
+
+@pytest.mark.parametrize("noise", [FixedNoise(0.8), InferredNoise(1.7, 0.6)], ids=["known noise", "inferred"])
+def test_hard_draws_have_their_mean_and_spread_in_every_context(noise: FixedNoise | InferredNoise) -> None:
+    """First and second moments where the prior counts, by itself in a context without rows.
+
+    With σ known μ has variance 1 / (rows / σ² + 1 / prior variance), else σ² over (rows + 1 / prior variance), and
+    σ^-2 is Gamma. False-alarm rate 1e-5 over all moments of a case.
+    """
+    data = ContextData(DATA.x, DATA.context, DATA.variables, ("k1", "k2", "k3", "k4"), "obs")
+    n, prior, at = 40_000, 0.9**-2, -1.5
+    drawn = draw_hard_effects(np.random.default_rng(3), HardGaussian(noise, at, 0.9), data, n)
+    limit = norm.isf(1e-5 / (2 * 4 * 3 * 4))
+    for k, j in np.ndindex(4, 3):
+        y = data.x[data.context == k + 1, j]
+        known = isinstance(noise, FixedNoise)
+        rows = len(y) / 0.8**2 if known else len(y)
+        mean = ((rows / max(len(y), 1)) * y.sum() + at * prior) / (rows + prior)
+        std = np.ones(n) if known else drawn["effect_noise_std"].values[:, k, j].astype(float)
+        standard = (drawn["effect_mean"].values[:, k, j].astype(float) - mean) / std * (rows + prior) ** 0.5
+        assert abs(standard.mean()) < limit / n**0.5
+        assert abs((standard**2).mean() - 1) < limit * (2 / n) ** 0.5
+        if not known:
+            shape = 1.7 + len(y) / 2
+            scale = 0.6 + ((y**2).sum() + at**2 * prior - (rows + prior) * mean**2) / 2
+            gamma = scale / std**2
+            second = shape * (shape + 1)
+            spread = (second * (shape + 2) * (shape + 3) - second**2) ** 0.5
+            assert abs(gamma.mean() - shape) < limit * (shape / n) ** 0.5
+            assert abs((gamma**2).mean() - second) < limit * spread / n**0.5
 
 
 def test_states_of_every_effect() -> None:

@@ -16,8 +16,16 @@ from bacadi.evidence.collapsed import EffectKind, EffectStates
 from bacadi.evidence.gp import draw as functions_gp
 from bacadi.evidence.gp.evidence import KernelEvidence
 from bacadi.evidence.gp.factor import Approximation, Group, NoisePrior
-from bacadi.model.functions import Functions
-from bacadi.model.kernels import RBF, AbstractKernel, AdditiveKernel, Constant, LinearKernel, NetworkKernel, Sum
+from bacadi.model.kernels import (
+    RBF,
+    AbstractKernel,
+    AdditiveKernel,
+    Constant,
+    Functions,
+    LinearKernel,
+    NetworkKernel,
+    Sum,
+)
 
 KERNELS: list[AbstractKernel] = [
     NetworkKernel(),
@@ -160,10 +168,10 @@ def test_a_sum_of_kernels_is_the_sum_of_covariances() -> None:
 @pytest.mark.parametrize("noise", NOISES, ids=["fixed", "inferred"])
 @pytest.mark.parametrize("kernel", KERNELS, ids=ids)
 def test_fast_evidence_is_the_dense_one(kernel: AbstractKernel, noise: NoisePrior) -> None:
-    """All kinds of states, none to all contexts changed, a context without rows, rows over several tiles."""
+    """All kinds of states, none to all contexts changed, a context without rows, rows over several panels."""
     data = data_of([31, 12, 0, 9, 40, 25], d=5)
     states = states_of(5, 5)
-    evidence = KernelEvidence.from_data(data, states, kernel, noise)
+    evidence = KernelEvidence(data, states, [kernel], noise)
     for request in random_requests(np.random.default_rng(1), 5, 5, 6, 60):
         expected = dense(data, states, (kernel, noise.choices[0]), noise, request)
         assert evidence.log_evidence(*request) == pytest.approx(expected, abs=1e-7, rel=1e-9)
@@ -173,7 +181,7 @@ def test_fast_evidence_is_the_dense_one(kernel: AbstractKernel, noise: NoisePrio
 def test_any_number_of_rows(counts: list[int]) -> None:
     data, m = data_of(counts, d=3), len(counts) - 1
     states = states_of(m, 3)
-    evidence = KernelEvidence.from_data(data, states, NetworkKernel(), FIXED)
+    evidence = KernelEvidence(data, states, [NetworkKernel()], FIXED)
     for request in random_requests(np.random.default_rng(2), 3, m, 6, 12):
         left = sum(counts) - sum(counts[k + 1] for k, s in enumerate(request[2]) if s in (1, 4))
         if left:  # scipy has no density of no rows
@@ -186,7 +194,7 @@ def test_any_number_of_rows(counts: list[int]) -> None:
 def test_no_rows_left_or_few(noise: NoisePrior, rows: int) -> None:
     """Hard effects in all contexts but some: with no rows left their own evidence is all there is."""
     data, states = data_of([0, 30, 20, 10, 5], d=3), states_of(4, 3)
-    evidence = KernelEvidence.from_data(data, states, NetworkKernel(), noise, Approximation(rows, 65, 1e-13))
+    evidence = KernelEvidence(data, states, [NetworkKernel()], noise, Approximation(rows, 65, 1e-13))
     parents = np.array([True, False, False])
     for hard in ([1, 1, 1, 1], [1, 1, 1, 0], [1, 0, 1, 1], [0, 1, 0, 0]):
         request = (2, parents, np.array(hard, np.int8))
@@ -202,8 +210,8 @@ def test_features_of_full_rank_are_the_dense_evidence(noise: NoisePrior) -> None
     states = states_of(4, 4)
     requests = random_requests(np.random.default_rng(3), 4, 4, 6, 40)
     approximation = Approximation(dense_rows=0, rank=70, tolerance=1e-13)
-    by_features = KernelEvidence.from_data(data, states, kernel, noise, approximation)
-    exact = KernelEvidence.from_data(data, states, kernel, noise)
+    by_features = KernelEvidence(data, states, [kernel], noise, approximation)
+    exact = KernelEvidence(data, states, [kernel], noise)
     np.testing.assert_allclose(
         by_features.log_evidences(*arrays(requests)), exact.log_evidences(*arrays(requests)), atol=1e-5
     )
@@ -215,9 +223,7 @@ def test_features_of_rank_200_at_600_rows() -> None:
     states = states_of(3, 6)
     requests = [r for r in random_requests(np.random.default_rng(4), 6, 3, 6, 40) if r[1].sum() <= 3]
     values = [
-        KernelEvidence.from_data(data, states, NetworkKernel(), FIXED, Approximation(rows)).log_evidences(
-            *arrays(requests)
-        )
+        KernelEvidence(data, states, [NetworkKernel()], FIXED, Approximation(rows)).log_evidences(*arrays(requests))
         for rows in (0, 600)
     ]
     assert np.abs(values[0] - values[1]).max() < 0.05
@@ -225,7 +231,7 @@ def test_features_of_rank_200_at_600_rows() -> None:
 
 def test_inferred_noise_is_an_integral_over_its_scale() -> None:
     data, kernel, noise = data_of([8, 5], d=2), Constant(1.0) + RBF(), NoisePrior(None, 2.0, 0.6, ratios=(0.3,))
-    evidence = KernelEvidence.from_data(data, states_of(1, 2), kernel, noise)
+    evidence = KernelEvidence(data, states_of(1, 2), [kernel], noise)
     covariance = kernel(data.x[:, :1], data.x[:, :1]) + 0.3 * np.eye(13)
 
     def integrand(log_s2: float) -> float:
@@ -245,7 +251,7 @@ def test_a_value_depends_on_its_request_alone(rows: int) -> None:
     requests = random_requests(np.random.default_rng(6), 5, 3, 6, 50)
     order = np.random.default_rng(7).permutation(50)
     approximation = Approximation(dense_rows=rows, rank=30)
-    one, other = (KernelEvidence.from_data(data, states, NetworkKernel(), FIXED, approximation) for _ in range(2))
+    one, other = (KernelEvidence(data, states, [NetworkKernel()], FIXED, approximation) for _ in range(2))
     single = np.array([one.log_evidence(*request) for request in requests])
     batch = other.log_evidences(*(part[order] for part in arrays(requests)))
     assert batch.dtype == np.float64
@@ -265,8 +271,7 @@ def test_hyperparameters_are_chosen_for_all_nodes_or_each() -> None:
     graph = np.zeros((7, 7), np.int8)
     graph[[0, 1, 0], [4, 5, 6]] = 1
     open_ = [
-        KernelEvidence.from_data(data, states_of(0, 7), kernels, NoisePrior(), per_node=per_node)
-        for per_node in (False, True)
+        KernelEvidence(data, states_of(0, 7), kernels, NoisePrior(), per_node=per_node) for per_node in (False, True)
     ]
     one, each = (evidence.fit_hyperparameters(graph, np.zeros((0, 7), np.int8)).groups for evidence in open_)
     assert not any(evidence.has_hyperparameters for evidence in open_) and set(open_[0].groups) == {
@@ -293,7 +298,7 @@ def test_drawn_functions_follow_the_posterior(kernel: AbstractKernel, noise: Noi
     s² agrees within 5 standard errors and 5 %, that of the shift within 5 standard errors and .1.
     """
     data, states = data_of([60, 20, 20, 20], d=3), states_of(3, 3)
-    evidence = KernelEvidence.from_data(data, states, kernel, noise)
+    evidence = KernelEvidence(data, states, [kernel], noise)
     graph, state = np.array([[0, 1, 1], [0, 0, 1], [0, 0, 0]], np.int8), np.array([1, 2, 3], np.int8)
     graphs = np.repeat(graph[None], 1000, axis=0)
     columns = np.zeros((1000, 3, 3), np.int8)
@@ -333,7 +338,7 @@ def test_draws_depend_on_the_generator_alone() -> None:
     kernels = [Constant(1.0) + RBF(1.0), Constant(1.0) + RBF(2.0)]
     one, other = (
         values_of(
-            KernelEvidence.from_data(data, states, kernels, NoisePrior(ratios=(0.1, 1.0))).draw_parameters(
+            KernelEvidence(data, states, kernels, NoisePrior(ratios=(0.1, 1.0))).draw_parameters(
                 np.random.default_rng(2), graphs, columns
             )
         )
@@ -347,7 +352,7 @@ def test_draws_depend_on_the_generator_alone() -> None:
 def test_large_posteriors_get_fewer_units_or_none(kernel: AbstractKernel, monkeypatch: pytest.MonkeyPatch) -> None:
     """With room for 20 numbers a function: 20 units of a network; an additive kernel has 16 for each of 3 inputs."""
     monkeypatch.setattr(functions_gp, "MAX_BYTES", 4 * 20 * 5 * 3)
-    evidence = KernelEvidence.from_data(data_of([30, 10], d=3), states_of(1, 3), kernel, FIXED)
+    evidence = KernelEvidence(data_of([30, 10], d=3), states_of(1, 3), [kernel], FIXED)
     graphs, columns = np.zeros((5, 3, 3), np.int8), np.zeros((5, 1, 3), np.int8)
     drawn = evidence.draw_parameters(np.random.default_rng(0), graphs, columns)
     if isinstance(kernel, NetworkKernel):
@@ -368,4 +373,4 @@ def test_senseless_choices_are_refused() -> None:
         with pytest.raises(ConfigError):
             choice()
     with pytest.raises(ConfigError, match="one kind"):
-        KernelEvidence.from_data(data_of([3], 2), states_of(0, 2), [RBF(), NetworkKernel()], FIXED)
+        KernelEvidence(data_of([3], 2), states_of(0, 2), [RBF(), NetworkKernel()], FIXED)

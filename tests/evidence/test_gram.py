@@ -22,8 +22,7 @@ from bacadi.model.linear import LinearGaussian, LinearTheta
 from bacadi.model.mechanism import Mechanism
 from bacadi.model.model import Model
 from bacadi.model.noise import FixedNoise, InferredNoise
-from bacadi.relaxed.density import Density
-from bacadi.relaxed.effects import HardTheta
+from bacadi.relaxed.density import Density, HardTheta
 from bacadi.relaxed.latent import Structures
 from bacadi.relaxed.mechanisms import log_evidence, prepare
 
@@ -303,3 +302,51 @@ def test_parameter_draws_have_their_closed_form(name: str) -> None:
     assert kstest(standard, "norm")[1] > 1e-4
     assert values["effect_noise_ratio"][0, :, 3].tolist() == [1, 4, 1, 1]
     assert not values["weight"][:, graph == 0].any() and not values["effect_shift"][:, 1:].any()
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("kinds", [("soft", "shift"), ("shift", "soft")], ids=" then ".join)
+def test_soft_and_shift_draws_have_their_closed_form_in_every_context(name: str, kinds: tuple[str, str]) -> None:
+    """Node 3 with parents 0 and 2 is hit in every context, softly and by a shift in turn, node 1 the other way round.
+
+    Contexts differ in their rows, so that a draw from those of another one is found out.
+    """
+    mechanism, book = MODELS[name]
+    data, n = some_data(16, (9, 6, 5, 4, 7)), 10_000
+    states, c = effect_states(KINDS, data), data.context
+    soft, shift = states.names.index("soft"), states.names.index("shift")
+    graph, state = np.zeros((D, D), np.int8), np.zeros((M, D), np.int8)
+    graph[[0, 2], 3] = 1
+    state[:, 3] = [states.names.index(kinds[k % 2]) for k in range(M)]
+    state[:, 1] = soft + shift - state[:, 3]
+    drawn = evidence_of(mechanism, data, states).draw_parameters(
+        np.random.default_rng(17), np.repeat(graph[None], n, axis=0), np.repeat(state[None], n, axis=0)
+    )
+    values = {name: np.asarray(item.values, float) for name, item in drawn.items()}
+    intercept = values.get("intercept", np.zeros((n, D)))
+    for node, parents in ((3, [0, 2]), (1, [])):
+        shifted = np.append(False, state[:, node] == shift)[c]
+        rows = shifted | (c == 0)
+        added = np.eye(data.n_rows) + 1.5**2 * np.where(shifted, c[:, None] == c, False)
+        own = closed_form(book, data.x[rows, node], data.x[rows][:, parents], added[np.ix_(rows, rows)])
+        constant = [] if book.intercept is None else [intercept[:, node]]
+        coefficients = np.column_stack([values["weight"][:, parents, node], *constant])
+        check_draws(coefficients, values["noise_std"][:, node], own)
+        residuals = data.x[:, node] - values["weight"][:, :, node] @ data.x.T - intercept[:, node, None]
+        for k in range(M):
+            here = c == k + 1
+            if state[k, node] == shift:
+                precision = here.sum() + 1 / 1.5**2
+                centred = values["effect_shift"][:, k, node] - residuals[:, here].sum(axis=1) / precision
+                check_draws(
+                    centred[:, None],
+                    values["noise_std"][:, node],
+                    Moments(np.zeros(1), np.eye(1) / precision, own.noise),
+                )
+                assert not values["effect_weight"][:, k, :, node].any()
+            else:
+                expected = closed_form(book, data.x[here, node], data.x[here][:, parents], np.eye(here.sum()))
+                constant = [] if book.intercept is None else [values["effect_intercept"][:, k, node]]
+                coefficients = np.column_stack([values["effect_weight"][:, k][:, parents, node], *constant])
+                check_draws(coefficients, values["effect_own_noise_std"][:, k, node], expected)
+                assert not values["effect_shift"][:, k, node].any()

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp, softmax
 
 from bacadi.errors import ConfigError
-from bacadi.evidence.collapsed import EffectStates
-from bacadi.evidence.prior import StructurePrior, structure_prior
+from bacadi.evidence.collapsed import EffectStates, StructurePrior, structure_prior
 from bacadi.graph import all_dags
 from bacadi.model.knowledge import Knowledge, Labels
 from bacadi.model.model import Model

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bacadi.inference.mcmc.diagnostics import MIN_DRAWS, Criteria, Diagnostics, diagnose
+from bacadi.inference.mcmc.diagnostics import MIN_DRAWS, Criteria, Diagnostics, diagnose, worst
 from bacadi.posterior import Posterior
 
 SHAPE = (2, 500)
@@ -118,15 +118,15 @@ def test_what_all_draws_agree_on_is_left_out_and_what_replicas_disagree_on_is_in
     graphs[:, :, 3, 4] = 1
     targets = np.zeros((3, 60, M, D), np.int8)
     fine = diagnose(graphs, targets, np.full((3, 60), -7.0), np.full((3, 2), 0.2))
-    assert fine.converged and fine.edges.largest_rhat is None and fine.targets.smallest_ess is None
+    assert fine.converged and worst(fine.edges.rhat) is None and worst(fine.targets.ess, sign=-1) is None
     assert (fine.max_rhat, fine.min_ess) == (1.0, 180.0)
     targets[2, :, 1, 2] = 1
     apart = diagnose(graphs, targets, np.full((3, 60), -7.0), np.full((3, 2), 0.2))
     assert not apart.converged
     assert np.isnan(apart.edges.rhat).all() and np.isnan(apart.targets.rhat).sum() == M * D - 1
-    worst = apart.targets.largest_rhat
-    assert worst is not None and (worst.value, worst.at) == (np.inf, (1, 2)) and apart.max_rhat == np.inf
-    assert apart.targets.largest_difference == (1.0, (1, 2))
+    largest = worst(apart.targets.rhat)
+    assert largest is not None and (largest.value, largest.at) == (np.inf, (1, 2)) and apart.max_rhat == np.inf
+    assert worst(apart.targets.difference) == (1.0, (1, 2))
     assert apart.words(VARIABLES, CONTEXTS)[0] == (
         "Not converged: the probability of 'c' being a target in context 'k2' differs by 1.00 between replicas; "
         "run longer with --sweeps or --time-budget."

@@ -13,11 +13,10 @@ from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError, InferenceError
 from bacadi.inference.fit import fit
 from bacadi.inference.method import Monitor, Problem, Progress
-from bacadi.inference.svgd.estimators import BlockwiseEstimator, RelaxedEstimator
+from bacadi.inference.svgd.estimators import BlockwiseEstimator, FiniteAlpha, LimitGraphs, RelaxedEstimator
 from bacadi.inference.svgd.kernel import Bandwidths, SteinKernel
 from bacadi.inference.svgd.method import SVGD, Descent, Info, Ramp, State, init, run
 from bacadi.inference.svgd.particles import to_posterior
-from bacadi.inference.svgd.readers import FiniteAlpha, LimitGraphs
 from bacadi.model.effects import HardGaussian, SoftGaussian
 from bacadi.model.knowledge import Knowledge
 from bacadi.model.linear import LinearGaussian

@@ -1,4 +1,4 @@
-"""Parallel tempering against enumeration, run by run the same, and independent of units, threads and interruptions."""
+"""Parallel tempering against enumeration, run by run the same, and independent of threads and interruptions."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -7,46 +7,40 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bacadi.model.effect import (
-    AbstractEffect,
-    EffectMixture,
-    HardGaussian,
-    ScaleGaussian,
-    ShiftGaussian,
-    SoftGaussian,
-)
-from scipy.stats import norm
+from scipy.stats import binom, norm
 
 from bacadi.data.contexts import ContextData
 from bacadi.errors import StoreError
 from bacadi.evidence.collapsed import CollapsedPosterior
+from bacadi.evidence.effects import draw_hard_effects, effect_states
+from bacadi.evidence.reading import collapse
 from bacadi.inference.checkpoint import Checkpoint
-from bacadi.inference.collapsed import Collapse
+from bacadi.inference.collapsed import collapsed_problem, posterior_fields
 from bacadi.inference.exact import enumerate_posterior
-from bacadi.inference.fit import fit
-from bacadi.inference.mcmc import ladder as replica
-from bacadi.inference.mcmc import ladder as tempering
+from bacadi.inference.mcmc import ladder
 from bacadi.inference.mcmc.diagnostics import diagnose
-from bacadi.inference.mcmc.ladder import Draws, Progress, Replica
+from bacadi.inference.mcmc.ladder import ChainDraws, Replica
 from bacadi.inference.mcmc.method import MCMC
+from bacadi.inference.method import Monitor, Problem, Progress
+from bacadi.model.effects import Effect, EffectMixture, HardGaussian, ScaleGaussian, ShiftGaussian, SoftGaussian
 from bacadi.model.integrated import BGe
 from bacadi.model.knowledge import Knowledge
 from bacadi.model.linear import LinearGaussian
-from bacadi.model.mechanism import AnyMechanism
+from bacadi.model.mechanism import Mechanism
 from bacadi.model.model import Model
 from bacadi.model.neural import NeuralGaussian
 from bacadi.model.noise import FixedNoise, InferredNoise
 
 from .collapsed_problems import random_collapsed
 
-MECHANISMS: dict[str, AnyMechanism] = {
-    "linear, known noise": LinearGaussian(FixedNoise(0.7)),
+MECHANISMS: dict[str, Mechanism] = {
+    "linear, known noise": LinearGaussian(FixedNoise(0.7), 1.0, None),
     "linear, noise inferred": LinearGaussian(InferredNoise(), 1.0, 2.0),
     "BGe": BGe(),
-    "network": NeuralGaussian(noise=FixedNoise(0.7)),
+    "network": NeuralGaussian(noise=FixedNoise(0.7), intercept=False),
 }
 HARD = HardGaussian(InferredNoise(), mean_prior_std=3.0)
-EFFECTS: dict[str, AbstractEffect] = {
+EFFECTS: dict[str, Effect] = {
     "hard": HARD,
     "shift": ShiftGaussian(2.0),
     "scale": ScaleGaussian((0.25, 4.0)),
@@ -67,7 +61,7 @@ TEN_TIMES = replace(SHORT, n_draws=40_000, n_sweeps=34_000)
 LONG = MCMC(n_draws=240_000, n_sweeps=200_000, n_levels=3, moves_per_sweep=6)
 QUICK = MCMC(n_draws=60, n_sweeps=150, n_levels=3, moves_per_sweep=8)
 
-Problem = tuple[CollapsedPosterior, ContextData]
+Sampled = tuple[CollapsedPosterior, ContextData]
 
 
 def small_data(seed: int, d: int = 4, m: int = 2, rows: int = 5) -> ContextData:
@@ -80,24 +74,24 @@ def small_data(seed: int, d: int = 4, m: int = 2, rows: int = 5) -> ContextData:
     return ContextData(x, context, tuple(f"x{j}" for j in range(d)), tuple(f"k{k}" for k in range(m)), "obs")
 
 
-def table_problem(seed: int) -> Problem:
+def table_problem(seed: int) -> Sampled:
     """Scores by request from outside of compiled code, with constraints, some with a count prior or one over orders."""
     rng, orders = np.random.default_rng(seed), seed % 3 == 2
     return random_collapsed(rng, 4, 2, 2 + seed % 2, counted=seed % 4 > 1, over_orders=orders), small_data(seed)
 
 
-def model_problem(mechanism: str, effect: str, seed: int) -> Problem:
+def model_problem(mechanism: str, effect: str, seed: int) -> Sampled:
     data = small_data(seed)
-    return Model(MECHANISMS[mechanism], EFFECTS[effect]).collapse(data), data
+    return collapse(Model(MECHANISMS[mechanism], EFFECTS[effect]), data), data
 
 
-def deviations(problem: Problem, method: MCMC, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def deviations(problem: Sampled, method: MCMC, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Every edge and target marginal less the exact one: in Monte-Carlo standard errors, and as it is.
 
     The error is √(p (1 - p) / ESS) with the exact p. Where so few draws are expected to differ that no Gaussian
     describes their number, four effective draws are granted besides.
     """
-    draws, exact = tempering.sample(*problem, method, seed), enumerate_posterior(problem[0])
+    draws, exact = ladder.sample(*problem, method, seed), enumerate_posterior(problem[0])
     targets = (draws.states > 0).astype(np.int8)
     found = diagnose(draws.graphs, targets, draws.log_posterior, draws.swap_rates)
     p = np.concatenate([exact.edge_marginals.ravel(), exact.target_marginals.ravel()])
@@ -111,14 +105,17 @@ def deviations(problem: Problem, method: MCMC, seed: int) -> tuple[np.ndarray, n
     return error, np.abs(mean - p)
 
 
-def check_all(problems: Sequence[Problem]) -> None:
-    """All marginals together within the Bonferroni bound of a false-alarm rate of 1e-3, nearly all within 3 errors.
-
-    Of independent marginals .27 % lie beyond 3; those of one problem depend on each other, so 2 % are allowed.
+def check_all(problems: Sequence[Sampled]) -> None:
+    """All marginals together within the Bonferroni bound of a false-alarm rate of 1e-3, and few problems near it.
 
     That rate rests on the effective sample size, which a short run overestimates for a rare state visited in bursts.
     A problem beyond the bound is therefore sampled again, ten times as long: a bias of the sampler stays and is then
     three times as many errors, a burst averages out.
+
+    A problem is near it if one of its marginals is beyond the Bonferroni bound of the problem alone at a rate of 5 %
+    (3.1 errors). Marginals of one problem depend on each other and problems do not, so that the number of such
+    problems is at most binomial; it may be what has a false-alarm rate of 1e-3 again: 2 of 4 problems, 5 of 20. One
+    problem alone may be near it.
     """
     errors = [deviations(problem, SHORT, seed)[0] for seed, problem in enumerate(problems)]
     bound = norm.isf(1e-3 / (2 * sum(map(len, errors))))
@@ -126,7 +123,8 @@ def check_all(problems: Sequence[Problem]) -> None:
         if errors[seed].max() >= bound:
             errors[seed] = deviations(problem, TEN_TIMES, 1000 + seed)[0]
             assert errors[seed].max() < bound
-    assert np.mean(np.concatenate(errors) > 3) <= 0.02
+    near = sum(error.max() >= norm.isf(0.05 / (2 * len(error))) for error in errors)
+    assert near <= binom.isf(1e-3, len(problems), 0.05)
 
 
 def test_scores_from_outside_agree_with_enumeration() -> None:
@@ -155,11 +153,11 @@ def test_a_long_run_is_within_a_two_hundredth(mechanism: str, effect: str) -> No
     assert deviations(model_problem(mechanism, effect, 300), LONG, 0)[1].max() < 0.005
 
 
-def same(one: Draws, two: Draws) -> bool:
+def same(one: ChainDraws, two: ChainDraws) -> bool:
     return all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))
 
 
-RUNS: dict[str, Callable[[], Problem]] = {
+RUNS: dict[str, Callable[[], Sampled]] = {
     "table": lambda: table_problem(2),
     "regression": lambda: model_problem("linear, noise inferred", "mixture", 5),
 }
@@ -167,7 +165,7 @@ RUNS: dict[str, Callable[[], Problem]] = {
 
 @pytest.mark.parametrize("name", RUNS)
 def test_the_seed_decides_and_nothing_else(name: str) -> None:
-    one, two, other = (tempering.sample(*RUNS[name](), QUICK, seed) for seed in (3, 3, 4))
+    one, two, other = (ladder.sample(*RUNS[name](), QUICK, seed) for seed in (3, 3, 4))
     assert same(one, two) and not same(one, other)
 
 
@@ -186,19 +184,19 @@ class OneAfterTheOther:
 
 @pytest.mark.parametrize("name", RUNS)
 def test_threads_change_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    threads = tempering.sample(*RUNS[name](), QUICK, 3)
-    monkeypatch.setattr(tempering, "ThreadPoolExecutor", OneAfterTheOther)
-    assert same(threads, tempering.sample(*RUNS[name](), QUICK, 3))
+    threads = ladder.sample(*RUNS[name](), QUICK, 3)
+    monkeypatch.setattr(ladder, "ThreadPoolExecutor", OneAfterTheOther)
+    assert same(threads, ladder.sample(*RUNS[name](), QUICK, 3))
 
 
 def test_a_memory_that_has_to_grow_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    roomy, make = tempering.sample(*table_problem(2), QUICK, 3), replica.empty_memory
+    roomy, make = ladder.sample(*table_problem(2), QUICK, 3), ladder.empty_memory
 
     def tiny(*arguments: object, **options: object) -> object:
         return make(*arguments, **options)._replace(keys=np.zeros(2, np.uint64), values=np.zeros(2))
 
-    monkeypatch.setattr(replica, "empty_memory", tiny)
-    assert same(roomy, tempering.sample(*table_problem(2), QUICK, 3))
+    monkeypatch.setattr(ladder, "empty_memory", tiny)
+    assert same(roomy, ladder.sample(*table_problem(2), QUICK, 3))
 
 
 class StopAt:
@@ -218,38 +216,25 @@ def test_an_interrupted_run_goes_on_bit_for_bit(name: str, sweep: int, tmp_path:
     """In the burn-in, while the ladder is adapted, and after it; chunks of sweeps differ, too."""
     checkpoint = Checkpoint(tmp_path / "run.npz", "the run", 1e9)
     with pytest.raises(KeyboardInterrupt):
-        tempering.sample(*RUNS[name](), QUICK, 3, StopAt(sweep), checkpoint)
-    resumed = tempering.sample(*RUNS[name](), QUICK, 3, None, checkpoint)
-    assert same(resumed, tempering.sample(*RUNS[name](), QUICK, 3))
+        ladder.sample(*RUNS[name](), QUICK, 3, Monitor(StopAt(sweep)), checkpoint)
+    resumed = ladder.sample(*RUNS[name](), QUICK, 3, None, checkpoint)
+    assert same(resumed, ladder.sample(*RUNS[name](), QUICK, 3))
 
 
 def test_a_checkpoint_of_another_version_is_refused(tmp_path: Path) -> None:
     checkpoint = Checkpoint(tmp_path / "run.npz", "the run", 1e9)
     with pytest.raises(KeyboardInterrupt):
-        tempering.sample(*RUNS["table"](), QUICK, 3, StopAt(30), checkpoint)
+        ladder.sample(*RUNS["table"](), QUICK, 3, Monitor(StopAt(30)), checkpoint)
     with np.load(checkpoint.path) as saved:
         arrays = {name: saved[name] for name in saved.files if name not in ("fingerprint", "0.chains.place")}
     checkpoint.save_arrays(arrays)
     with pytest.raises(StoreError, match="does not fit this version"):
-        tempering.sample(*RUNS["table"](), QUICK, 3, None, checkpoint)
-
-
-def test_units_of_a_column_change_nothing() -> None:
-    data = small_data(7, rows=8)
-    scale, shift = np.array([1.0, 1000.0, 1.0, 0.01]), np.array([0.0, 5.0, -3.0, 0.0])
-    other = ContextData(data.x * scale + shift, data.context, data.variables, data.contexts, "obs")
-    one, two = (fit(item, method=MCMC(n_draws=200, n_sweeps=300), seed=1) for item in (data, other))
-    np.testing.assert_array_equal(one.graph, two.graph)
-    np.testing.assert_array_equal(one.intervention_target, two.intervention_target)
-    weight, moved = (p.parameters["weight"].values for p in (one, two))
-    np.testing.assert_allclose(moved, weight * scale / scale[:, None], rtol=1e-4, atol=1e-9)
-    std, scaled = (p.parameters["noise_std"].values for p in (one, two))
-    np.testing.assert_allclose(scaled, std * scale, rtol=1e-4)
+        ladder.sample(*RUNS["table"](), QUICK, 3, None, checkpoint)
 
 
 OWN_UNITS = {
     "intercept": LinearGaussian(InferredNoise(), 1.0, 2.0),
-    "no intercept": LinearGaussian(InferredNoise(), 1.0),
+    "no intercept": LinearGaussian(InferredNoise(), 1.0, None),
     "BGe": BGe(),
 }
 
@@ -261,18 +246,18 @@ def test_parameters_predict_the_same_in_the_units_of_the_data(name: str) -> None
     scale, shift = np.array([3.0, 0.2, 1.0, 10.0]), np.array([4.0, -2.0, 0.5, 30.0])
     data = ContextData(data.x * scale + shift, data.context, data.variables, data.contexts, "obs")
     effect = EFFECTS["mixture"]
-    collapse = Collapse.of(Model(OWN_UNITS[name], effect, own_units=True), data, Knowledge.none(4, 2), None)
+    problem = Problem(data, Model(OWN_UNITS[name], effect, standardize_within=True), Knowledge.none(4, 2))
+    collapsed = collapsed_problem(problem)
     graphs = np.triu(np.ones((1, 1, 4, 4), np.int8), 1)
     states = np.array([0, 1, 2, 3, 3, 2, 1, 0], np.int8).reshape(1, 1, 2, 4)
-    given = {
-        name: item.values[0, 0] for name, item in collapse.parameters(np.random.default_rng(0), graphs, states).items()
-    }
-    rng, u = np.random.default_rng(0), collapse.data.x
-    own = collapse.collapsed.evidence.draw_parameters(rng, graphs[0], states[0])
-    own |= effect.draw_parameters(rng, collapse.data, 1)
+    drawn = posterior_fields(np.random.default_rng(0), problem, collapsed, graphs, states)["parameters"]
+    given = {name: item.values[0, 0] for name, item in drawn.items()}
+    rng, u = np.random.default_rng(0), problem.standardized.x
+    own = collapsed.evidence.draw_parameters(rng, graphs[0], states[0])
+    own |= draw_hard_effects(rng, effect, problem.standardized, 1)
     own_values = {name: item.values[0].astype(float) for name, item in own.items()}
-    to_data = collapse.scaling.invert
-    unit = collapse.scaling.scale
+    to_data = problem.scaling.invert
+    unit = problem.scaling.scale
     zero = np.zeros(4)
     np.testing.assert_allclose(to_data(u), data.x)
     mean = u @ own_values["weight"] + own_values.get("intercept", zero)
@@ -280,11 +265,11 @@ def test_parameters_predict_the_same_in_the_units_of_the_data(name: str) -> None
     np.testing.assert_allclose(given["noise_std"], own_values["noise_std"] * unit, rtol=1e-5)
     np.testing.assert_allclose(given["effect_shift"], own_values["effect_shift"] * unit, rtol=1e-5)
     np.testing.assert_allclose(given["effect_mean"], to_data(own_values["effect_mean"]), rtol=1e-4)
-    soft = EFFECTS["mixture"].states(data).names.index("soft")
+    soft = effect_states(effect, data).names.index("soft")
     for k, j in np.argwhere(states[0, 0] == soft):
         mean = u @ own_values["effect_weight"][k][:, j] + own_values["effect_intercept"][k, j]
         found = data.x @ given["effect_weight"][k][:, j] + given["effect_intercept"][k, j]
-        np.testing.assert_allclose(found, mean * unit[j] + collapse.scaling.shift[j], rtol=1e-4, atol=1e-3)
+        np.testing.assert_allclose(found, mean * unit[j] + problem.scaling.shift[j], rtol=1e-4, atol=1e-3)
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -299,6 +284,6 @@ def test_an_interrupt_in_the_middle_of_a_chunk_changes_nothing(name, tmp_path, m
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(Replica, "advance", advance)
-        tempering.sample(*RUNS[name](), QUICK, 3, None, checkpoint)
-    resumed = tempering.sample(*RUNS[name](), QUICK, 3, None, checkpoint)
-    assert same(resumed, tempering.sample(*RUNS[name](), QUICK, 3))
+        ladder.sample(*RUNS[name](), QUICK, 3, None, checkpoint)
+    resumed = ladder.sample(*RUNS[name](), QUICK, 3, None, checkpoint)
+    assert same(resumed, ladder.sample(*RUNS[name](), QUICK, 3))

@@ -6,36 +6,36 @@ from itertools import permutations, product
 
 import numpy as np
 import pytest
-from bacadi.model.effect import EffectMixture, HardGaussian, ShiftGaussian
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from bacadi.data.contexts import ContextData
-from bacadi.evidence.collapsed import CollapsedPosterior
-from bacadi.evidence.prior import StructurePrior
+from bacadi.evidence.collapsed import CollapsedPosterior, StructurePrior
+from bacadi.evidence.reading import collapse
 from bacadi.graph import is_acyclic
 from bacadi.graph.enumerate import log_orders
 from bacadi.inference.exact import ExactDraws, enumerate_posterior
 from bacadi.inference.mcmc import chain as chains
-from bacadi.inference.mcmc.chain import Chains, Counts
+from bacadi.inference.mcmc.chain import Chains, MoveCounts
 from bacadi.inference.mcmc.ladder import Replica, compiled_target
 from bacadi.inference.mcmc.method import MoveWeights
 from bacadi.inference.mcmc.start import Structure, initial
+from bacadi.model.effects import EffectMixture, HardGaussian, ShiftGaussian
 from bacadi.model.knowledge import Knowledge
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.model import Model
-from bacadi.model.noise import InferredNoise
-from bacadi.model.priors import ErdosRenyi, OrderedErdosRenyi
+from bacadi.model.noise import FixedNoise, InferredNoise
+from bacadi.model.priors import AbstractGraphPrior, ErdosRenyi, OrderedErdosRenyi, PreferentialAttachment
 
 from .collapsed_problems import TableEvidence, random_collapsed
 
 NAMES = tuple(MoveWeights.__dataclass_fields__)
-ONLY = {name: MoveWeights(**{other: float(other == name) for other in NAMES}) for name in NAMES}
 N_CHAINS, BETA = 40_000, 0.7
 KNOWLEDGE_KINDS = ("tiers", "parents", "known", "candidates", "count")
 COLUMN_MOVES = ("toggle_and_column", "reverse_and_columns")
 LINEAR = LinearGaussian(InferredNoise(2.0, 0.5), 1.0, 1.0)
+HARD = HardGaussian(FixedNoise(0.5**0.5))
 TWO_KINDS = EffectMixture((HardGaussian(InferredNoise(2.0, 0.5), mean_prior_std=1.0), ShiftGaussian(1.0)))
 
 
@@ -62,18 +62,16 @@ PROBLEMS: dict[str, tuple[CollapsedPosterior, ContextData]] = {
     "constraints": (random_collapsed(np.random.default_rng(22), 4, 1, constrained=True), few_rows(4, 1)),
     "count prior": (random_collapsed(np.random.default_rng(3), 3, 2, counted=True, constrained=False), few_rows(3, 2)),
     "regression": (
-        with_random_prior(4, Model(LINEAR, TWO_KINDS).collapse(few_rows(3, 1)), counted=False),
+        with_random_prior(4, collapse(Model(LINEAR, TWO_KINDS), few_rows(3, 1)), counted=False),
         few_rows(3, 1),
     ),
     "regression, count prior": (
-        with_random_prior(5, Model(LINEAR, HardGaussian()).collapse(few_rows(3, 2)), counted=True),
+        with_random_prior(5, collapse(Model(LINEAR, HARD), few_rows(3, 2)), counted=True),
         few_rows(3, 2),
     ),
     "orders": (random_collapsed(np.random.default_rng(23), 4, 1, constrained=False, over_orders=True), few_rows(4, 1)),
     "regression, orders": (
-        with_random_prior(
-            6, Model(LINEAR, HardGaussian(), OrderedErdosRenyi()).collapse(few_rows(4, 1)), counted=False
-        ),
+        with_random_prior(6, collapse(Model(LINEAR, HARD, OrderedErdosRenyi()), few_rows(4, 1)), counted=False),
         few_rows(4, 1),
     ),
 }
@@ -97,7 +95,13 @@ def tabled(collapsed: CollapsedPosterior, beta: float) -> CollapsedPosterior:
     return replace(collapsed, evidence=TableEvidence(table, m, n_states))
 
 
-def lopsided(target: chains.Target, seed: int) -> chains.Target:
+def one_kind(name: str, kind: str) -> chains.CompiledTarget:
+    """The target of a problem with moves of one kind alone, which `MoveWeights` refuses: a chain would not get far."""
+    target = compiled_target(*PROBLEMS[name], MoveWeights())
+    return target._replace(proposals=target.proposals._replace(move_sum=np.cumsum([float(n == kind) for n in NAMES])))
+
+
+def lopsided(target: chains.CompiledTarget, seed: int) -> chains.CompiledTarget:
     """Proposal weights that differ between pairs and between i → j and j → i."""
     rng, old = np.random.default_rng(seed), target.proposals
     edges, targets = (
@@ -125,20 +129,25 @@ def draws_of(name: str) -> ExactDraws:
     return enumerate_posterior(tabled(PROBLEMS[name][0], BETA)).draws(np.random.default_rng(11), N_CHAINS)
 
 
-def one_step(name: str, target: chains.Target) -> tuple[np.ndarray, np.ndarray]:
+def many_chains(replica: Replica, chosen: np.ndarray, places: np.ndarray) -> Replica:
+    """The replica with a chain for each entry of `chosen`, which says where it starts, and the order of `places`."""
+    n, old = len(chosen), replica.chains
+    fields = {name: value[chosen] for name, value in old._asdict().items() if name not in ("at_level", "rng")}
+    replica.chains = Chains(**fields | {"place": places, "at_level": np.arange(n), "rng": old.rng})
+    replica.counts = MoveCounts(np.zeros((n, 8, 2), np.int64), np.zeros((n, 2)))
+    replica.betas = np.full(n, BETA)  # neighbours of one temperature exchange places, which changes no chain
+    return replica
+
+
+def one_step(name: str, target: chains.CompiledTarget) -> tuple[np.ndarray, np.ndarray]:
     """Independent draws of the tempered posterior before and after one move."""
     collapsed, before, rng = PROBLEMS[name][0], draws_of(name), np.random.default_rng(12)
     n_states = collapsed.prior.state_log_prior.shape[2]
     one = keys_of(before.graphs, before.states, n_states)
     _, first, chosen = np.unique(one, return_index=True, return_inverse=True)
-    replica = Replica(collapsed, target, [Structure(before.graphs[i], before.states[i]) for i in first], rng)
-    fields = {
-        name: value[chosen] for name, value in replica.chains._asdict().items() if name not in ("at_level", "rng")
-    }
-    fields["place"] = np.array([random_places(rng, graph) for graph in before.graphs])
-    replica.chains = Chains(**fields | {"at_level": np.arange(N_CHAINS), "rng": replica.chains.rng})
-    replica.counts = Counts(np.zeros((N_CHAINS, 8, 2), np.int64), np.zeros((N_CHAINS, 2)))
-    replica.betas = np.full(N_CHAINS, BETA)  # neighbours of one temperature exchange places, which changes no chain
+    starts = [Structure(before.graphs[i], before.states[i]) for i in first]
+    places = np.array([random_places(rng, graph) for graph in before.graphs])
+    replica = many_chains(Replica(collapsed, target, starts, rng), chosen, places)
     replica.advance(1, 1)
     return one, keys_of(replica.chains.edges, replica.chains.states.transpose(0, 2, 1), n_states)
 
@@ -176,7 +185,7 @@ def asymmetry(one: np.ndarray, two: np.ndarray) -> tuple[float, int]:
 @pytest.mark.parametrize(("name", "kind"), CASES)
 def test_a_move_and_its_way_back_are_as_frequent(name: str, kind: str) -> None:
     """π(x) K(x, y) = π(y) K(y, x), from draws x of π and one move each. False-alarm rate 1e-5 a case."""
-    target = lopsided(compiled_target(*PROBLEMS[name], ONLY[kind]), 6)
+    target = lopsided(one_kind(name, kind), 6)
     p_value, moved = asymmetry(*one_step(name, target))
     assert p_value > 1e-5
     assert moved > 200
@@ -185,12 +194,66 @@ def test_a_move_and_its_way_back_are_as_frequent(name: str, kind: str) -> None:
 @pytest.mark.parametrize("kind", ["reverse", "swap_parent", "swap_target", "reverse_and_columns"])
 def test_a_wrong_hastings_ratio_is_found(kind: str) -> None:
     """The test above has power: a ratio that leaves out the proposal weights is found out."""
-    target = lopsided(compiled_target(*PROBLEMS["regression"], ONLY[kind]), 6)
+    target = lopsided(one_kind("regression", kind), 6)
     even = target.proposals._replace(
         edge_log=np.zeros_like(target.proposals.edge_log), target_log=np.zeros_like(target.proposals.target_log)
     )
     p_value, _ = asymmetry(*one_step("regression", target._replace(proposals=even)))
     assert p_value < 1e-8
+
+
+GRAPHS = {
+    "no edge": [],
+    "one edge": [(2, 0)],
+    "a node between its parent and its children": [(3, 1), (1, 0), (1, 2)],
+    "parents in common": [(0, 3), (2, 3)],
+    "one order": [(1, 3), (3, 0), (0, 2)],
+}
+
+
+def order_kernel(graph: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Probabilities between causal orders: any node is taken out and put back, anywhere the order stays causal."""
+    number, d = {tuple(order): i for i, order in enumerate(places.tolist())}, len(graph)
+    kernel = np.zeros((len(places), len(places)))
+    for i, node in product(range(len(places)), range(d)):
+        rest = [other for other in np.argsort(places[i]).tolist() if other != node]
+        put_back = [np.argsort([*rest[:at], node, *rest[at:]]).tolist() for at in range(d)]
+        causal = [number[tuple(order)] for order in put_back if tuple(order) in number]
+        for j in causal:
+            kernel[i, j] += 1 / (d * len(causal))
+    return kernel
+
+
+@pytest.mark.parametrize("prior", [OrderedErdosRenyi(), PreferentialAttachment()], ids=["independent", "preferential"])
+@pytest.mark.parametrize("name", GRAPHS)
+def test_a_node_moves_to_every_free_place_of_the_order_equally_often(name: str, prior: AbstractGraphPrior) -> None:
+    """From every causal order of a graph whose edges stay, one step to every other with its probability.
+
+    Pearson's test over all pairs of orders, false-alarm rate 1e-5 per case. The probabilities are symmetric, so
+    that the orders of a graph are visited equally often.
+    """
+    d, n = 4, 2000
+    graph = np.zeros((d, d), np.int8)
+    graph[tuple(np.array(GRAPHS[name], int).reshape(-1, 2).T)] = 1
+    data, known = few_rows(d, 1), Knowledge.none(d, 1).with_edges(np.where(graph == 1, np.inf, -np.inf))
+    collapsed, places = collapse(Model(LINEAR, HARD, prior), data, known), all_places(graph.tobytes(), d)
+    kernel = order_kernel(graph, places)
+    np.testing.assert_allclose(kernel, kernel.T, atol=1e-12)
+    target, rng = compiled_target(collapsed, data, MoveWeights()), np.random.default_rng(13)
+    replica = Replica(collapsed, target, [Structure(graph, np.zeros((1, d), np.int8))], rng)
+    before = np.repeat(np.arange(len(places)), n)
+    replica = many_chains(replica, np.zeros(len(before), int), places[before])
+    replica.advance(1, 1)
+    assert (replica.chains.edges == graph).all()
+    after = [np.flatnonzero((places == place).all(axis=1)) for place in replica.chains.place]
+    assert all(len(found) == 1 for found in after)  # the order is causal still
+    counts = np.zeros(kernel.shape)
+    np.add.at(counts, (before, np.concatenate(after)), 1)
+    assert not counts[kernel == 0].any()
+    expected = n * kernel[kernel > 0]
+    freedom = len(expected) - len(places)
+    distance = ((counts[kernel > 0] - expected) ** 2 / expected).sum()
+    assert distance < (chi2.isf(1e-5, freedom) if freedom else 1e-9)
 
 
 def check_bookkeeping(replica: Replica, collapsed: CollapsedPosterior) -> None:
@@ -220,7 +283,7 @@ def bookkeeping_problem(name: str) -> tuple[CollapsedPosterior, ContextData]:
     if name.startswith("table"):
         return random_collapsed(np.random.default_rng(7), 5, 3, 3, counted=True, over_orders=orders), data
     model = Model(LINEAR, TWO_KINDS, OrderedErdosRenyi() if orders else ErdosRenyi())
-    return with_random_prior(8, model.collapse(data), counted=True), data
+    return with_random_prior(8, collapse(model, data), counted=True), data
 
 
 @pytest.mark.parametrize("name", ["table", "regression", "table, orders", "regression, orders"])
@@ -289,7 +352,7 @@ def test_no_chain_ever_breaks_a_constraint(seed: int, kinds: frozenset[str]) -> 
     """At every temperature, from the start on."""
     known = random_knowledge(seed, kinds)
     data = few_rows(5, 3, 3)
-    collapsed = Model(LINEAR, TWO_KINDS).collapse(data, known)
+    collapsed = collapse(Model(LINEAR, TWO_KINDS), data, known)
     target, rng = compiled_target(collapsed, data, MoveWeights()), np.random.default_rng(10)
     replica = Replica(collapsed, target, initial(rng, collapsed, data, 6), rng)
     replica.betas = np.geomspace(1, 0.01, 6)

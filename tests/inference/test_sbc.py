@@ -5,14 +5,15 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from bacadi.model.effect import HardGaussian
 from scipy.stats import chisquare, invgamma, norm
 
 from bacadi.data.contexts import ContextData
 from bacadi.evidence.collapsed import AbstractEvidence, CollapsedPosterior
+from bacadi.evidence.effects import draw_hard_effects
+from bacadi.evidence.reading import collapse
 from bacadi.graph import topological_order
 from bacadi.inference.exact import ExactPosterior, enumerate_posterior
-from bacadi.inference.mcmc import ladder as tempering
+from bacadi.inference.mcmc import ladder
 from bacadi.inference.mcmc.diagnostics import effective_sample_size
 from bacadi.inference.mcmc.ladder import Replica, compiled_target
 from bacadi.inference.mcmc.method import MCMC, MoveWeights
@@ -24,6 +25,7 @@ from bacadi.metrics.calibration import (
     pooled,
     target_forecasts,
 )
+from bacadi.model.effects import HardGaussian
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.model import Model
 from bacadi.model.noise import InferredNoise
@@ -63,7 +65,7 @@ def named(x: np.ndarray, context: np.ndarray, m: int) -> ContextData:
 
 
 def prior_of(d: int, m: int) -> ExactPosterior:
-    collapsed = MODEL.collapse(named(np.zeros((m + 1, d)), np.arange(m + 1), m))
+    collapsed = collapse(MODEL, named(np.zeros((m + 1, d)), np.arange(m + 1), m))
     return enumerate_posterior(CollapsedPosterior(Silent(collapsed.evidence), collapsed.prior))
 
 
@@ -93,7 +95,7 @@ def drawn_parameters(
     rng: np.random.Generator, collapsed: CollapsedPosterior, data: ContextData, at: Structure
 ) -> Parameters:
     found = collapsed.evidence.draw_parameters(rng, at.graph[None], at.states[None])
-    found |= MODEL.effect.draw_parameters(rng, data, 1)
+    found |= draw_hard_effects(rng, MODEL.effect, data, 1)
     return Parameters(*(found[name].values[0].astype(float) for name in Parameters._fields))
 
 
@@ -146,7 +148,7 @@ def successive(n: int, seed: int, broken: Callable[[Parameters], Parameters] | N
     data = simulated(rng, at, prior_parameters(rng, d, m), context)
     found = []
     for _ in range(n):
-        collapsed = MODEL.collapse(data)
+        collapsed = collapse(MODEL, data)
         replica = Replica(collapsed, compiled_target(collapsed, data, MoveWeights()), [at], rng)
         replica.advance(1, 15)
         graph, states, _ = replica.sample()
@@ -200,7 +202,7 @@ def exact_marginals(
 def sampled_marginals(
     collapsed: CollapsedPosterior, data: ContextData, seed: int
 ) -> tuple[np.ndarray, np.ndarray, Structure]:
-    draws = tempering.sample(collapsed, data, MCMC(n_draws=500, n_sweeps=420, n_levels=3, moves_per_sweep=30), seed)
+    draws = ladder.sample(collapsed, data, MCMC(n_draws=500, n_sweeps=420, n_levels=3, moves_per_sweep=30), seed)
     graphs, states = (part.reshape(-1, *part.shape[2:]) for part in (draws.graphs, draws.states))
     at = np.linspace(0, len(graphs) - 1, N_RANKED).astype(int)
     return graphs.mean(axis=0), (states > 0).mean(axis=0), Structure(graphs[at], np.ascontiguousarray(states[at]))
@@ -218,7 +220,7 @@ def checked(method: Callable, n_sets: int, seed: int) -> Checked:
     for s in range(n_sets):
         truth, given = Structure(truths.graphs[s], truths.states[s]), prior_parameters(rng, d, m)
         data = simulated(rng, truth, given, context)
-        collapsed = MODEL.collapse(data)
+        collapsed = collapse(MODEL, data)
         edge_probs, target_probs, drawn = method(collapsed, data, s)
         edges.append(edge_forecasts(np.clip(edge_probs, 0, 1), truth.graph))
         targets.append(target_forecasts(np.clip(target_probs, 0, 1), (truth.states > 0).astype(np.int8)))

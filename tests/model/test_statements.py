@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from bacadi.errors import BacadiError, ConfigError
-from bacadi.evidence.collapsed import EffectStates
-from bacadi.evidence.prior import structure_prior
+from bacadi.evidence.collapsed import EffectStates, structure_prior
 from bacadi.model.knowledge import Knowledge, Labels
 from bacadi.model.model import Model
 from bacadi.model.statements import from_section

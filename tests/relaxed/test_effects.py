@@ -7,7 +7,7 @@ import pytest
 from bacadi.evidence.effects import hard_log_evidence
 from bacadi.model.effects import HardGaussian, moments
 from bacadi.model.noise import FixedNoise
-from bacadi.relaxed.effects import HardTheta, relaxed_effect
+from bacadi.relaxed.density import HardTheta, relaxed_effect
 from bacadi.relaxed.mechanisms import context_moments
 
 from ..small import PAPER, small_data

@@ -151,6 +151,26 @@ def test_recomputed_half_responses_hide_the_knock_out_from_genes_further_down():
     np.testing.assert_allclose(network.levels(wild_type, out)[0, 3], 0.2 * 4 / 0.8)
 
 
+@pytest.mark.parametrize("by_context", [False, True], ids=["of the wild type", "recomputed"])
+def test_cells_of_every_context_have_the_half_responses_of_the_specification(by_context):
+    """Without noise cells stay at the steady state, in which half responses show; held-out contexts have their own."""
+    spec = replace(SMALL, langevin=Langevin(noise=0.0, time=4.0, step=0.04), half_responses_by_context=by_context)
+    task = simulate(spec, 9)
+    network, differs = task.network, 0
+    for data, types, targets in (
+        (task.data, task.cell_type, task.targets),
+        (task.held_out, task.held_out_cell_type, task.held_out_targets),
+    ):
+        for k in np.unique(data.context):
+            out = targets[k - 1] == 1 if k else np.zeros(6, bool)
+            own, wild_type = network.half_responses(out), network.half_responses()
+            rows = data.context == k
+            levels = network.levels(own if by_context else wild_type, out)[types[rows]]
+            np.testing.assert_allclose(data.x[rows], levels, atol=1e-9)
+            differs += not np.allclose(network.levels(own, out), network.levels(wild_type, out))
+    assert differs > 1
+
+
 def test_a_short_knock_out_varies_less_than_the_steady_state():
     """Within a cell type the variance of an untouched gene is 1 - e^(-2λ·.3) = .38 of its stationary value. From 1,000
     cells each, both ends of the band are more than 5 standard errors off: false-alarm rate 6e-7."""

@@ -170,6 +170,20 @@ def test_kinds_of_effects_in_their_numbers():
     assert all(theta is None for theta in task["Shift"].effects.theta)
 
 
+def test_means_of_hard_effects_are_gaussian_beyond_their_offset():
+    """μ = z + offset · sign z with z ~ N(0, mean_std²): Kolmogorov-Smirnov and the spread of 3,600 draws of z, and
+    their signs, in bands of 5 standard errors; false-alarm rate 6e-7 each."""
+    d = 60
+    interventions = Interventions(effect=Hard(offset=3.0, mean_std=0.7), n_contexts=d, targets_per_context=d)
+    task = simulate(replace(SMALL, n_variables=d, interventions=interventions), 15)
+    means = task.effects.shift.ravel()
+    z = np.sign(means) * (np.abs(means) - 3)
+    assert (np.abs(means) >= 3).all() and means.size == d * d
+    assert stats.kstest(z / 0.7, "norm").pvalue > 6e-7
+    assert abs(z.std() / 0.7 - 1) < 5 / np.sqrt(2 * z.size)
+    assert abs(np.sign(means).mean()) < 5 / np.sqrt(z.size)
+
+
 def test_weak_effects_are_weak():
     weak = simulate(with_effect(Hard(offset=0.1, mean_std=0.1)), 9)
     assert np.abs(weak.effects.shift).max() < 1

@@ -12,12 +12,148 @@ samplers and enumeration need nothing else. Everything here is NumPy in float64.
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int8
 
 from bacadi.data.labelled import Labelled
-from bacadi.evidence.prior import StructurePrior
+from bacadi.data.text import counted
+from bacadi.errors import ConfigError, NoClosedForm
+from bacadi.graph.enumerate import log_orders
+from bacadi.model.knowledge import Knowledge, Labels
+from bacadi.model.model import Model
+from bacadi.model.priors import CountingPrior
+
+
+@dataclass(frozen=True)
+class StructurePrior:
+    """log p(G) + log p(S) with all constraints, as arrays.
+
+    log p(G) = Σ_{i → j} edge_log_odds[i, j] + Σ_i out_degree_log[out-degree of i], for acyclic graphs without a
+    forbidden edge (-∞), with every required one (+∞, which adds 0) and at most `max_parents` parents per node. With
+    `over_orders` this is log p(G, π) for each causal order π of G, so that p(G) is as many times as large.
+    log p(S) = Σ_kj state_log_prior[k, j, S_kj] + Σ_k target_count_log[k, number of targets in context k]; a state
+    of -∞ never occurs.
+    """
+
+    edge_log_odds: Float[np.ndarray, "d d"]
+    out_degree_log: Float[np.ndarray, " d"]
+    max_parents: int
+    state_log_prior: Float[np.ndarray, "M d T"]
+    target_count_log: Float[np.ndarray, "M d+1"]
+    over_orders: bool = False
+
+    @property
+    def forbidden(self) -> Bool[np.ndarray, "d d"]:
+        return np.isneginf(self.edge_log_odds)
+
+    @property
+    def required(self) -> Bool[np.ndarray, "d d"]:
+        return np.isposinf(self.edge_log_odds)
+
+    def log_prob_graph(self, graph: Int8[np.ndarray, "d d"]) -> float:
+        """log p(G) up to a constant; -∞ where a constraint is broken. Acyclicity is not checked."""
+        return self.log_prob_ordered(graph) + (log_orders(graph) if self.over_orders else 0.0)
+
+    def log_prob_ordered(self, graph: Int8[np.ndarray, "d d"]) -> float:
+        """`log_prob_graph` without the number of orders: of the graph with one of them."""
+        edges = np.asarray(graph, bool)
+        if (
+            (edges & self.forbidden).any()
+            or (self.required & ~edges).any()
+            or edges.sum(axis=0).max() > self.max_parents
+        ):
+            return -np.inf
+        soft = np.where(np.isfinite(self.edge_log_odds), self.edge_log_odds, 0.0)
+        return float(soft[edges].sum() + self.out_degree_log[edges.sum(axis=1)].sum())
+
+    def log_prob_states(self, states: Int8[np.ndarray, "M d"]) -> float:
+        """log p(S) up to a constant."""
+        m, d = states.shape
+        single = self.state_log_prior[np.arange(m)[:, None], np.arange(d)[None, :], states].sum()
+        return float(single + self.target_count_log[np.arange(m), (states > 0).sum(axis=1)].sum())
+
+
+def structure_prior(
+    model: Model, states: "EffectStates", knowledge: Knowledge | None = None, max_parents: int | None = None
+) -> StructurePrior:
+    """The prior of graph and states: log odds of the priors plus those of the knowledge.
+
+    `max_parents` is a limit for the sake of speed where the knowledge names none: it gives way to required edges, and
+    None is no limit. A prior p(n) of the number of targets holds exactly whatever the log odds of single targets are:
+    p(S_k) = p(n) Π odds / e_n(odds), with e_n the sum of Π odds over all sets of n targets that are possible.
+    """
+    graph_prior, (m, d) = model.graph_prior, states.hard_log_evidence.shape
+    if not isinstance(graph_prior, CountingPrior):
+        raise NoClosedForm(
+            f"The graph prior {type(graph_prior).__name__} does not say what an edge and an out-degree add to "
+            "log p(G); give it edge_log_odds and out_degree_log, or use SVGD."
+        )
+    known = Knowledge.none(d, m) if knowledge is None else knowledge
+    if (known.n_contexts, known.n_variables) != (m, d):
+        raise ConfigError(
+            f"The knowledge is of {counted(known.n_contexts, 'context')} and {counted(known.n_variables, 'variable')} "
+            f"and the data have {m} and {d}; make it for these data."
+        )
+    edges = graph_prior.edge_log_odds(d) + known.edge_log_odds
+    np.fill_diagonal(edges, -np.inf)
+    odds = model.target_prior.log_odds(d) + known.target_log_odds
+    return StructurePrior(
+        edge_log_odds=edges,
+        out_degree_log=graph_prior.out_degree_log(d),
+        max_parents=_parent_limit(known, max_parents),
+        state_log_prior=_state_log_prior(odds, states, known.labels),
+        target_count_log=_count_log(odds, known.target_count_log),
+        over_orders=graph_prior.over_orders,
+    )
+
+
+def _parent_limit(known: Knowledge, default: int | None) -> int:
+    limit = known.n_variables - 1
+    if known.max_parents is not None:
+        return min(known.max_parents, limit)
+    required = int(np.isposinf(known.edge_log_odds).sum(axis=0).max())
+    return limit if default is None else min(max(default, required), limit)
+
+
+def _state_log_prior(
+    odds: Float[np.ndarray, "M d"], states: "EffectStates", labels: Labels
+) -> Float[np.ndarray, "M d T"]:
+    """0 for state 0 and log odds + log share for the others; a known target (odds of +∞) has no state 0."""
+    known = np.isposinf(odds)
+    if states.n_states == 1 and known.any():
+        k, j = np.argwhere(known)[0].tolist()
+        raise ConfigError(
+            f"In {labels.context(k)} {labels.variable(j)} is a known target and the model has no effect that could act "
+            "on it; choose an effect or drop the target."
+        )
+    log_prior = np.where(known, 0.0, odds)[:, :, None] + states.log_share
+    log_prior[:, :, 0] = np.where(known, -np.inf, 0.0)
+    return log_prior
+
+
+def _count_log(
+    odds: Float[np.ndarray, "M d"], log_probs: Float[np.ndarray, "M d+1"] | None
+) -> Float[np.ndarray, "M d+1"]:
+    """log p(n) - log e_n(odds), which is -∞ where no set of n targets is possible."""
+    m, d = odds.shape
+    if log_probs is None:
+        return np.zeros((m, d + 1))
+    log_sets = _log_sets(odds)
+    return np.subtract(log_probs, log_sets, out=np.full((m, d + 1), -np.inf), where=~np.isneginf(log_sets))
+
+
+def _log_sets(odds: Float[np.ndarray, "M d"]) -> Float[np.ndarray, "M d+1"]:
+    """log e_n(odds), one variable after the other: e_n(with j) = e_n(without j) + odds_j e_{n-1}(without j)."""
+    m, d = odds.shape
+    total = np.full((m, d + 1), -np.inf)
+    total[:, 0] = 0.0
+    for column in odds.T[:, :, None]:
+        one_more = np.concatenate([np.full((m, 1), -np.inf), total[:, :-1]], axis=1)
+        known = np.isposinf(column)
+        total = np.where(known, one_more, np.logaddexp(total, one_more + np.where(known, 0.0, column)))
+    return total
 
 
 class EffectKind(IntEnum):
@@ -59,6 +195,7 @@ class AbstractEvidence(ABC):
     states: EffectStates
     costly: bool = True  # a score takes milliseconds; samplers then ask for fewer of them
     has_hyperparameters: bool = True  # nothing is left to choose before sampling
+    tables: Any = None  # `gram.GramTables`, where compiled code can compute scores from them
 
     @abstractmethod
     def log_evidence(self, node: int, parents: Bool[np.ndarray, " d"], state: Int8[np.ndarray, " M"]) -> float:

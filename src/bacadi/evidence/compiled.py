@@ -35,7 +35,7 @@ def inlined(function: Callable) -> Any:
     return _compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)
 
 
-def _compiled(function: Callable, **options: bool) -> Any:
+def _compiled(function: Callable, **options: Any) -> Any:
     return _stamped(no_type_check(njit(cache=True, nogil=True, error_model="numpy", **options)(unwrap(function))))
 
 
@@ -53,8 +53,10 @@ def _stamped(dispatcher: Any) -> Any:
     """Let the cache of a function end when any file of compiled code changes.
 
     Numba looks only at the file of the function itself, and would go on using code that it has inlined from another.
+    The stamp is part of the version, which is compared before an index is read: an old one may name classes that are
+    gone.
     """
     cache: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
-    if hasattr(cache, "_source_stamp"):
-        cache._source_stamp = _STAMP
+    if hasattr(cache, "_version"):
+        cache._version = f"{cache._version} {_STAMP}"
     return dispatcher

@@ -8,11 +8,10 @@ from jaxtyping import Bool, Float, Int, Int8
 
 from bacadi.data.contexts import ContextData
 from bacadi.errors import NoClosedForm
-from bacadi.evidence.collapsed import AbstractEvidence, CollapsedPosterior, EffectKind, EffectStates
+from bacadi.evidence.collapsed import AbstractEvidence, CollapsedPosterior, EffectKind, EffectStates, structure_prior
 from bacadi.evidence.effects import effect_states
 from bacadi.evidence.gp.evidence import gaussian_process_evidence, network_evidence
 from bacadi.evidence.gram import bge_evidence, linear_evidence
-from bacadi.evidence.prior import structure_prior
 from bacadi.model.integrated import BGe, GaussianProcess
 from bacadi.model.knowledge import Knowledge
 from bacadi.model.linear import LinearGaussian

@@ -24,8 +24,7 @@ from scipy.special import logsumexp
 from bacadi.config.choices import option
 from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError, InferenceError
-from bacadi.evidence.collapsed import CollapsedPosterior
-from bacadi.evidence.prior import StructurePrior
+from bacadi.evidence.collapsed import CollapsedPosterior, StructurePrior
 from bacadi.graph import all_dags
 from bacadi.graph.enumerate import MAX_DAG_NODES, log_orders
 from bacadi.inference.collapsed import collapsed_problem, posterior_fields
@@ -135,8 +134,11 @@ class Node:
 
 @dataclass(frozen=True)
 class ExactPosterior:
-    """p(G, S | D) over all `dags` and all states; `log_evidence` = log Σ_{G, S} exp(`CollapsedPosterior.log_posterior`).
-    `messages[j]` is B_j, and `pattern_probs[j][p, t]` the probability that j has parent set p and pattern t."""
+    """p(G, S | D) over all `dags` and all states.
+
+    `log_evidence` = log Σ_{G, S} exp(`CollapsedPosterior.log_posterior`), `messages[j]` is B_j, and
+    `pattern_probs[j][p, t]` the probability that j has parent set p and pattern t.
+    """
 
     prior: StructurePrior
     dags: Int8[np.ndarray, "n d d"]

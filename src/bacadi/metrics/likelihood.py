@@ -9,18 +9,19 @@ where the draw does not name the variable as a target.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Int8
 from scipy.special import gammaln, logsumexp
 
-from bacadi.baselines.gaussian import LinearNode, fit_node
+from bacadi.baselines.base import LinearNode, fit_node
 from bacadi.config.codec import Place, decode
 from bacadi.data.contexts import ContextData, Scaling
 from bacadi.errors import DataError
-from bacadi.model.functions import Functions
 from bacadi.model.integrated import BGe
+from bacadi.model.kernels import Functions
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.mechanism import AbstractMechanism, GaussianMechanism, Mechanism
 from bacadi.model.neural import LEAKY_RELU, NeuralGaussian
@@ -189,9 +190,9 @@ class FunctionDensity(AbstractDensity):
 class BGeNode(NamedTuple):
     """The posterior predictive density of a node under BGe, all parameters integrated out.
 
-    It is the ratio of the evidences (`bacadi.model.integrated`) with and without the new row. With N rows, s = Σ x,
-    R = t I + Σ x x' - s s'/(N + α_μ), κ = (N + α_μ) / (N + α_μ + 1), z = x - s/(N + α_μ), l parents P, the family
-    F = P ∪ j and ν = N + α_ω - d + l + 1, a row adds κ z z' to R, and |R + κ z z'| = |R| (1 + κ z' R⁻¹ z):
+    It is the ratio of the evidences (`bacadi.model.integrated`) with and without the new row. With N training rows,
+    s = Σ x, R = t I + Σ x x' - s s'/(N + α_μ), κ = (N + α_μ) / (N + α_μ + 1), z = x - s/(N + α_μ), l parents P, the
+    family F = P ∪ j and ν = N + α_ω - d + l + 1, a row adds κ z z' to R, and |R + κ z z'| = |R| (1 + κ z' R⁻¹ z):
 
         log p(x_j | x_P, data) = ½ log(κ/π) + log Γ((ν + 1)/2) - log Γ(ν/2) - ½ log(|R_F| / |R_P|)
                                  - (ν + 1)/2 · log(1 + κ z_F' R_F⁻¹ z_F) + ν/2 · log(1 + κ z_P' R_P⁻¹ z_P).
@@ -228,7 +229,35 @@ class BGeNode(NamedTuple):
         return constant - 0.5 * (log_det[1] - log_det[0]) - 0.5 * (df + 1) * grown[1] + 0.5 * df * grown[0]
 
 
-Learn = Callable[[np.ndarray, int, np.ndarray, np.ndarray], LinearNode | BGeNode]
+@dataclass(frozen=True)
+class EvidenceNode:
+    """The posterior predictive density of a node under a mechanism that offers `log_evidence` and no parameters:
+
+    p(x | D) = p(D, x) / p(D), one evidence per row. Draws share nodes, so a set of rows is scored once.
+    """
+
+    mechanism: Any
+    x: Rows
+    node: int
+    parents: Bool[np.ndarray, " d"]
+    rows: Bool[np.ndarray, " n"]
+    _scored: dict[bytes, Float[np.ndarray, " m"]] = field(default_factory=dict, repr=False)
+
+    def log_density(
+        self, parents: Float[np.ndarray, "m p"], column: Float[np.ndarray, " m"]
+    ) -> Float[np.ndarray, " m"]:
+        """log p(D, x) - log p(D) of each row x."""
+        key = parents.tobytes() + column.tobytes()
+        if key not in self._scored:
+            evidence = partial(self.mechanism.log_evidence, self.node, np.flatnonzero(self.parents))
+            known, new = self.x[self.rows], np.zeros((len(column), 1, self.x.shape[1]))
+            new[:, 0, self.parents], new[:, 0, self.node] = parents, column
+            base = evidence(known)
+            self._scored[key] = np.array([evidence(np.concatenate([known, row])) - base for row in new])
+        return self._scored[key]
+
+
+Learn = Callable[[np.ndarray, int, np.ndarray, np.ndarray], LinearNode | BGeNode | EvidenceNode]
 
 
 @dataclass(frozen=True)
@@ -288,14 +317,16 @@ def density_of(posterior: Posterior, data: ContextData, modules: Sequence[str] =
     if mechanism is None:
         return FittedDensity(data)
     units = units_of(posterior)
+    if isinstance(mechanism, AbstractMechanism) and _has_parameters(mechanism, posterior):
+        density = MechanismDensity(mechanism)
+        # Parameters are in the units of the data unless the mechanism does not know how to convert them.
+        return InUnits(density, units) if type(mechanism).rescaled is AbstractMechanism.rescaled else density
+    scaled = replace(data, x=units.apply(data.x))
     if isinstance(mechanism, BGe):
-        scaled = replace(data, x=units.apply(data.x))
         return InUnits(FittedDensity(scaled, lambda *node: BGeNode.fit(mechanism, *node)), units)
-    if not isinstance(mechanism, AbstractMechanism) or not _has_parameters(mechanism, posterior):
-        return None
-    density = MechanismDensity(mechanism)
-    # Parameters are in the units of the data unless the mechanism does not know how to convert them.
-    return InUnits(density, units) if type(mechanism).rescaled is AbstractMechanism.rescaled else density
+    if hasattr(mechanism, "log_evidence"):
+        return InUnits(FittedDensity(scaled, partial(EvidenceNode, mechanism)), units)
+    return None
 
 
 def log_rows(posterior: Posterior, density: AbstractDensity, x: Rows, counted: Rows) -> tuple[Weights, LogRows]:

@@ -1,6 +1,6 @@
 """What an intervention does to its target: p(x_j | parents, Θ_I) in place of the mechanism.
 
-An effect is a choice; `evidence.effects` integrates it out (all kinds), `relaxed.effects` differentiates it (hard, soft).
+An effect is a choice: `evidence.effects` integrates every kind out, `relaxed.density` differentiates hard and soft.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Priors of graph, targets and latents (paper, Eq. (8) p_β(Z), Eq. (9) p(I | Γ), Eq. (10) p(Γ) and Appendix D.1).
+"""Priors of graph, targets and latents (Eq. (8), p_β(Z), Eq. (9), p(I | Γ), Eq. (10), p(Γ), and Appendix D.1).
 
 Densities are written once for NumPy and JAX arrays. A graph prior offers `log_prob` (smooth in a relaxed graph, for
 SVGD), `edge_log_odds` with `out_degree_log` (for MCMC and enumeration), or both.

@@ -1,22 +1,192 @@
-"""The differentiable reading of a model on data: log Ψ of Proposition 1 and what follows from it.
+"""The differentiable reading of a model on data: densities of effects, log Ψ of Proposition 1 and what follows from it.
 
-The generative process is Eq. (5): p(Z) p(G|Z) p(Θ|G) Π_k p(Γ_k) p(I_k|Γ_k) p(Θ_I|I_k) p(D_k|G,Θ,I_k,Θ_I).
+Eq. (5), the generative process, is p(Z) p(G|Z) p(Θ|G) Π_k p(Γ_k) p(I_k|Γ_k) p(Θ_I|I_k) p(D_k|G,Θ,I_k,Θ_I). The paper
+does not define the density of the effect parameters of a variable that is not a target (`log_untargeted`; 0 here:
+density 1); any proper density leaves p(G, Θ, I | D) as it is.
 """
+
+from abc import abstractmethod
+from functools import singledispatch
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Float, PyTree
 
-from bacadi.data.contexts import ContextData
+from bacadi.data.contexts import ContextData, Scaling
+from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError
-from bacadi.model.mechanism import AbstractMechanism
+from bacadi.model.effects import Effect, HardGaussian, SoftGaussian
+from bacadi.model.mechanism import AbstractMechanism, Mechanism
 from bacadi.model.model import Model
+from bacadi.model.noise import gaussian_log_likelihood, log_normal
 from bacadi.model.priors import SmoothPrior
-from bacadi.relaxed.effects import RelaxedEffect, relaxed_effect
-from bacadi.relaxed.latent import Particle, Structures
-from bacadi.relaxed.mechanisms import context_moments, log_evidence, log_likelihood, log_prior_of_theta, prepare
+from bacadi.relaxed.latent import Particle, RandomKey, Structures
+from bacadi.relaxed.mechanisms import (
+    ContextMoments,
+    Rows,
+    context_moments,
+    log_evidence,
+    log_likelihood,
+    log_prior_of_theta,
+    prepare,
+    split_rows,
+)
+
+
+class RelaxedEffect(eqx.Module):
+    """An effect with the data that it reads."""
+
+    @abstractmethod
+    def init(self, key: RandomKey) -> PyTree:
+        """Θ_I of a fresh particle."""
+
+    @abstractmethod
+    def log_targeted(self, theta_int: PyTree, graphs: Float[Array, "d S d"]) -> Float[Array, "M #S d"]:
+        """log p(Θ_I | targeted) + log p(rows of context k of variable j | Θ_I)."""
+
+    @abstractmethod
+    def log_untargeted(self, theta_int: PyTree, graphs: Float[Array, "d S d"]) -> Float[Array, "M #S #d"]:
+        """log p(Θ_I | not targeted)."""
+
+    @abstractmethod
+    def labelled(self, theta_int: PyTree) -> dict[str, Labelled]:
+        """Θ_I under the names it has in the output."""
+
+    @abstractmethod
+    def rescaled(self, theta_int: PyTree, graph: np.ndarray, scaling: Scaling) -> PyTree:
+        """Θ_I for the variables in original units; see `AbstractMechanism.rescaled`."""
+
+
+@singledispatch
+def relaxed_effect(effect: Effect, mechanism: Mechanism, moments: ContextMoments, rows: PyTree) -> RelaxedEffect:
+    """The differentiable reading of an effect, or a refusal where it has none."""
+    raise ConfigError(
+        f"{type(effect).__name__} is integrated out and has no parameters for SVGD; use method mcmc or exact, "
+        "or HardGaussian or SoftGaussian with SVGD."
+    )
+
+
+class HardTheta(NamedTuple):
+    """Means of all variables in all contexts, and log σ_I where it is inferred."""
+
+    mean: Float[Array, "M d"]
+    log_noise_std: Float[Array, "M d"] | None
+
+
+class RelaxedHard(RelaxedEffect):
+    """`HardGaussian`: x_j ~ N(μ_kj, σ_I²), parents cut off."""
+
+    effect: HardGaussian = eqx.field(static=True)
+    moments: ContextMoments
+
+    def init(self, key: RandomKey) -> HardTheta:
+        shape, dtype, start = self.moments.mean.shape, self.moments.mean.dtype, self.effect.noise.initial
+        noise, draw = None if start is None else jnp.full(shape, start, dtype), jax.random.normal(key, shape, dtype)
+        if not self.effect.pseudo_prior:
+            return HardTheta(self.effect.init_std * draw, noise)
+        mean, std = self._mean_given_data(noise)
+        return HardTheta(mean + std * draw, noise)
+
+    def log_likelihood(self, theta_int: HardTheta) -> Float[Array, "M d"]:
+        """log p(rows of context k of variable j | μ, σ_I)."""
+        count = self.moments.count[:, None]
+        squares = self.moments.squares + count * (self.moments.mean - theta_int.mean) ** 2
+        return gaussian_log_likelihood(count, squares, self.effect.noise.log_std(theta_int.log_noise_std))
+
+    def log_prior(self, theta_int: HardTheta) -> Float[Array, "M d"]:
+        """log p(μ, σ_I)."""
+        effect, unit = self.effect, self.effect.noise.prior_unit(theta_int.log_noise_std)
+        log_p = log_normal(theta_int.mean, effect.mean_prior_mean, effect.mean_prior_std * unit)
+        return log_p + effect.noise.log_prior(theta_int.log_noise_std)
+
+    def log_targeted(self, theta_int: HardTheta, graphs: Float[Array, "d S d"]) -> Float[Array, "M 1 d"]:
+        return (self.log_likelihood(theta_int) + self.log_prior(theta_int))[:, None, :]
+
+    def log_untargeted(self, theta_int: HardTheta, graphs: Float[Array, "d S d"]) -> Float[Array, "M 1 #d"]:
+        if not self.effect.pseudo_prior:
+            return jnp.zeros((len(self.moments.count), 1, 1), self.moments.mean.dtype)
+        # With σ inferred its prior stands beside p(μ | x_k, σ), which is a proper density still.
+        mean, std = self._mean_given_data(theta_int.log_noise_std)
+        log_p = log_normal(theta_int.mean, mean, std)
+        return (log_p + self.effect.noise.log_prior(theta_int.log_noise_std))[:, None, :]
+
+    def labelled(self, theta_int: HardTheta) -> dict[str, Labelled]:
+        parts = {"effect_mean": Labelled(theta_int.mean, ("context", "node"))}
+        if theta_int.log_noise_std is not None:
+            parts["effect_noise_std"] = Labelled(jnp.exp(theta_int.log_noise_std), ("context", "node"))
+        return parts
+
+    def rescaled(self, theta_int: HardTheta, graph: np.ndarray, scaling: Scaling) -> HardTheta:
+        mean = theta_int.mean * scaling.scale + scaling.shift
+        noise: Any = self.effect.noise.rescaled(theta_int.log_noise_std, scaling.scale)
+        return HardTheta(mean, noise if noise is None else noise + np.zeros(mean.shape, mean.dtype))
+
+    def _mean_given_data(
+        self, log_noise_std: Float[Array, "M d"] | None
+    ) -> tuple[Float[Array, "M d"], Float[Array, "M #d"]]:
+        """Mean and standard deviation of p(μ | x_k, targeted, σ_I)."""
+        effect, moments = self.effect, self.moments
+        rows = moments.count[:, None] * jnp.exp(-2 * jnp.asarray(effect.noise.log_std(log_noise_std)))
+        prior = (effect.mean_prior_std * effect.noise.prior_unit(log_noise_std)) ** -2
+        precision = rows + prior
+        return (rows * moments.mean + effect.mean_prior_mean * prior) / precision, precision**-0.5
+
+
+@relaxed_effect.register
+def _(effect: HardGaussian, mechanism: Mechanism, moments: ContextMoments, rows: PyTree) -> RelaxedEffect:
+    return RelaxedHard(effect, moments)
+
+
+class RelaxedSoft(RelaxedEffect):
+    """`SoftGaussian`: a target follows the same kind of mechanism with its own Θ."""
+
+    mechanism: AbstractMechanism = eqx.field(static=True)
+    blocks: Rows
+    n_variables: int = eqx.field(static=True)
+
+    def init(self, key: RandomKey) -> PyTree:
+        m, dtype = len(self.blocks.x), self.blocks.x.dtype
+        return jax.vmap(lambda k: self.mechanism.init(k, self.n_variables, dtype))(jax.random.split(key, m))
+
+    def log_targeted(self, theta_int: PyTree, graphs: Float[Array, "d S d"]) -> Float[Array, "M S d"]:
+        def one_context(theta: PyTree, rows: Rows) -> Float[Array, "S d"]:
+            fitted = log_likelihood(self.mechanism, theta, graphs, rows)[0]
+            return fitted + log_prior_of_theta(self.mechanism, theta, graphs)
+
+        return jax.vmap(one_context)(theta_int, self.blocks)
+
+    def log_untargeted(self, theta_int: PyTree, graphs: Float[Array, "d S d"]) -> Float[Array, "M S d"]:
+        return jax.vmap(lambda theta: log_prior_of_theta(self.mechanism, theta, graphs))(theta_int)
+
+    def labelled(self, theta_int: PyTree) -> dict[str, Labelled]:
+        """The mechanism's own names behind `effect_`, with the context as the first axis."""
+        values = jax.vmap(lambda theta: [part.values for part in self.mechanism.labelled(theta).values()])(theta_int)
+        one: Any = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape[1:], leaf.dtype), theta_int)
+        return {
+            f"effect_{name}": Labelled(array, ("context", *part.dims))
+            for (name, part), array in zip(self.mechanism.labelled(one).items(), values, strict=True)
+        }
+
+    def rescaled(self, theta_int: PyTree, graph: np.ndarray, scaling: Scaling) -> PyTree:
+        contexts = [jax.tree.map(lambda leaf, k=k: leaf[k], theta_int) for k in range(len(self.blocks.x))]
+        changed = [self.mechanism.rescaled(theta, graph, scaling) for theta in contexts]
+        if not changed or changed[0] is None:
+            return theta_int
+        return jax.tree.map(lambda *leaves: np.stack(leaves), *changed)
+
+
+@relaxed_effect.register
+def _(effect: SoftGaussian, mechanism: Mechanism, moments: ContextMoments, rows: PyTree) -> RelaxedEffect:
+    if not isinstance(mechanism, AbstractMechanism):
+        raise ConfigError(
+            f"A soft effect needs a mechanism with parameters and {type(mechanism).__name__} has none; "
+            "use HardGaussian with it."
+        )
+    return RelaxedSoft(mechanism, split_rows(rows), moments.mean.shape[1])
+
 
 FLOAT32 = jnp.dtype("float32")
 
@@ -69,7 +239,7 @@ class Density(eqx.Module):
         """Whether Θ is explicit, so that p(D | G, Θ, I) is a product over rows."""
         return isinstance(self.model.mechanism, AbstractMechanism)
 
-    def init(self, key: Key[Array, ""], latent_dim: int | None = None) -> Particle:
+    def init(self, key: RandomKey, latent_dim: int | None = None) -> Particle:
         """A fresh particle: Z, Γ from their Gaussians, Θ and Θ_I close to 0."""
         model, d = self.model, self.n_variables
         r = latent_dim or d
@@ -127,7 +297,7 @@ class Density(eqx.Module):
     def log_joint(
         self, particle: Particle, graph: Float[Array, "d d"], targets: Float[Array, "M d"]
     ) -> Float[Array, ""]:
-        """log p(G) p(I) Ψ of discrete structures: Eq. (4), the unnormalised posterior of (G, Θ, I, Θ_I)."""
+        """log p(G) p(I) Ψ of discrete structures, the posterior of Eq. (4), unknown interventions, up to a constant."""
         structures = Structures(graph[:, None, :], targets[:, None, :])
         log_psi = jnp.sum(self.log_psi(particle.theta, particle.theta_int, structures))
         log_graph = self.model.graph_prior.log_prob(graph)  # type: ignore[attr-defined]

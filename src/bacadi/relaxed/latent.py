@@ -12,6 +12,9 @@ from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from bacadi.config.choices import Choice, option
 
+RandomKey = Key[Array, ""]
+Alpha = Float[Array, ""] | float
+
 
 class Particle(NamedTuple):
     """Ω = (Z, Γ, Θ, Θ_I): one point of the latent posterior, or a stack of them with a leading axis.
@@ -35,7 +38,7 @@ def off_diagonal(d: int) -> Bool[Array, "d d"]:
     return ~jnp.eye(d, dtype=bool)
 
 
-def edge_probs(z: Float[Array, "2 d r"], alpha: Float[Array, ""] | float) -> Float[Array, "d d"]:
+def edge_probs(z: Float[Array, "2 d r"], alpha: Alpha) -> Float[Array, "d d"]:
     """G_α(Z)_ij = σ(α u_i · v_j), 0 on the diagonal: Eq. (7), p_α(G | Z)."""
     return jnp.where(off_diagonal(z.shape[1]), jax.nn.sigmoid(alpha * edge_scores(z)), 0.0)
 
@@ -45,9 +48,7 @@ def limit_graph(z: Float[Array, "2 d r"]) -> Bool[Array, "d d"]:
     return (edge_scores(z) > 0) & off_diagonal(z.shape[1])
 
 
-def target_logits(
-    gamma: Float[Array, "M d"], alpha: Float[Array, ""] | float, known: Float[Array, "M d"]
-) -> Float[Array, "M d"]:
+def target_logits(gamma: Float[Array, "M d"], alpha: Alpha, known: Float[Array, "M d"]) -> Float[Array, "M d"]:
     """α γ_ki, the logit of Eq. (9), p(I | Γ); ±∞ where `known` says 1 or 0 (NaN: unknown)."""
     certain = jnp.where(known > 0.5, jnp.inf, -jnp.inf)
     return jnp.where(jnp.isnan(known), alpha * gamma, certain)
@@ -73,7 +74,7 @@ class Noise(NamedTuple):
     targets: Float[Array, "M S d"]
 
     @classmethod
-    def draw(cls, key: Key[Array, ""], shape: tuple[int, int, int], dtype: jnp.dtype) -> "Noise":
+    def draw(cls, key: RandomKey, shape: tuple[int, int, int], dtype: jnp.dtype) -> "Noise":
         """`shape` is (d, M, S)."""
         d, m, s = shape
         key_graph, key_target = jax.random.split(key)
@@ -121,17 +122,13 @@ class AbstractExpectedAcyclicity(Choice):
     """How E[h(G)] under p(G | Z) is computed."""
 
     @abstractmethod
-    def __call__(
-        self, key: Key[Array, ""], z: Float[Array, "2 d r"], alpha: Float[Array, ""] | float
-    ) -> Float[Array, ""]: ...
+    def __call__(self, key: RandomKey, z: Float[Array, "2 d r"], alpha: Alpha) -> Float[Array, ""]: ...
 
 
 class AcyclicityOfProbs(AbstractExpectedAcyclicity):
     """h(edge probabilities): exact for closed walks up to length 3, noise free, one matrix power."""
 
-    def __call__(
-        self, key: Key[Array, ""], z: Float[Array, "2 d r"], alpha: Float[Array, ""] | float
-    ) -> Float[Array, ""]:
+    def __call__(self, key: RandomKey, z: Float[Array, "2 d r"], alpha: Alpha) -> Float[Array, ""]:
         return acyclicity(edge_probs(z, alpha))
 
 
@@ -141,9 +138,7 @@ class SampledAcyclicity(AbstractExpectedAcyclicity):
     n_samples: int = option(32, least=1)
     temperature: float = option(1.0, above=0)
 
-    def __call__(
-        self, key: Key[Array, ""], z: Float[Array, "2 d r"], alpha: Float[Array, ""] | float
-    ) -> Float[Array, ""]:
+    def __call__(self, key: RandomKey, z: Float[Array, "2 d r"], alpha: Alpha) -> Float[Array, ""]:
         scores = alpha * edge_scores(z)
         noise = jax.random.logistic(key, (self.n_samples, *scores.shape), z.dtype)
         graphs = jnp.where(off_diagonal(z.shape[1]), jax.nn.sigmoid((scores + noise) / self.temperature), 0.0)

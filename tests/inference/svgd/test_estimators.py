@@ -112,15 +112,21 @@ def test_blockwise_estimator_is_consistent_in_value_and_parameters_only(by_colum
 
 @pytest.mark.parametrize("by_column", [False, True], ids=["whole", "by column"])
 def test_relaxed_estimator_is_biased_as_documented(by_column: bool) -> None:
-    """The paper's relaxation changes even the value of log E[Ψ]; docs/developer/estimators.md gives the size."""
+    """The paper's relaxation changes even the value of log E[Ψ]: by -.090 ± .004 (docs/developer/estimators.md).
+
+    Within 5 standard errors of both. Its gradient points nearly the right way, short in Z and Γ and long in Θ and Θ_I:
+    cosines and ratios of norms were the same to .0005 and .003 with other keys, and are held to .005 and .025.
+    """
     particle, density = tiny_problem(LINEAR)
     (value, gradient), (error, _) = estimated(RelaxedEstimator(2000, by_column=by_column), particle, density)
     true_value, true = exact(particle, density)
-    bias = float(value - true_value)
-    assert abs(bias) > 5 * float(error) and abs(bias) < 1.0
-    for block in Particle._fields:
+    assert abs(float(value - true_value) + 0.090) < 5 * np.hypot(float(error), 0.004)
+    measured = {"z": (0.993, 0.750), "gamma": (0.999, 0.721), "theta": (0.974, 1.204), "theta_int": (0.990, 1.134)}
+    for block, (cosine, ratio) in measured.items():
         a, b = (np.concatenate([np.ravel(x) for x in jax.tree.leaves(getattr(g, block))]) for g in (gradient, true))
-        assert a @ b / np.linalg.norm(a) / np.linalg.norm(b) > 0.5
+        lengths = np.linalg.norm(a), np.linalg.norm(b)
+        assert a @ b / lengths[0] / lengths[1] == pytest.approx(cosine, abs=0.005), block
+        assert lengths[0] / lengths[1] == pytest.approx(ratio, abs=0.025), block
 
 
 def test_relaxed_estimator_becomes_exact_as_its_temperature_falls() -> None:

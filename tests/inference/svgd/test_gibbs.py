@@ -17,10 +17,9 @@ from bacadi.errors import ConfigError
 from bacadi.graph.dag import is_acyclic
 from bacadi.inference.checkpoint import Checkpoint
 from bacadi.inference.method import Monitor, Problem, Progress
-from bacadi.inference.svgd.estimators import GibbsEstimator
+from bacadi.inference.svgd.estimators import FromChains, GibbsEstimator
 from bacadi.inference.svgd.method import SVGD, Descent, Info, Ramp, State, advance, init, run
 from bacadi.inference.svgd.particles import to_posterior
-from bacadi.inference.svgd.readers import FromChains
 from bacadi.model.knowledge import Knowledge
 from bacadi.model.model import Model
 from bacadi.relaxed.density import Density

@@ -12,9 +12,9 @@ from bacadi.errors import InferenceError
 from bacadi.evidence.reading import collapse
 from bacadi.graph.dag import is_acyclic
 from bacadi.inference.method import Problem
+from bacadi.inference.svgd.estimators import AbstractReader, FiniteAlpha, LimitGraphs
 from bacadi.inference.svgd.method import SVGD, Descent, Info, init
 from bacadi.inference.svgd.particles import ParticleDraws, as_particle_model, collapse_draws, to_posterior
-from bacadi.inference.svgd.readers import AbstractReader, FiniteAlpha, LimitGraphs
 from bacadi.model.effects import SoftGaussian
 from bacadi.model.knowledge import Knowledge
 from bacadi.model.model import Model

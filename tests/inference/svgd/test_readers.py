@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bacadi.graph.dag import is_acyclic
-from bacadi.inference.svgd.readers import FiniteAlpha, LimitGraphs
+from bacadi.inference.svgd.estimators import FiniteAlpha, LimitGraphs
 from bacadi.model.effects import HardGaussian
 from bacadi.model.model import Model
 from bacadi.model.noise import FixedNoise

@@ -12,8 +12,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from jaxtyping import Float, Int, Int8
 
-from bacadi.baselines.base import AbstractBaseline, Estimate, KnownTargets
-from bacadi.baselines.gaussian import FittedParameters, log_normal
+from bacadi.baselines.base import AbstractBaseline, Estimate, FittedParameters, KnownTargets, log_normal
 from bacadi.config.choices import option
 from bacadi.data.contexts import ContextData, Scaling
 from bacadi.data.labelled import Labelled

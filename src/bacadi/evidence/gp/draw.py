@@ -15,8 +15,7 @@ from scipy.linalg import solve_triangular
 from bacadi.data.labelled import Labelled
 from bacadi.evidence.collapsed import EffectKind
 from bacadi.evidence.gp.factor import Terms, whitened
-from bacadi.model.functions import Units
-from bacadi.model.kernels import AbstractKernel
+from bacadi.model.kernels import AbstractKernel, Units
 
 if TYPE_CHECKING:
     from bacadi.evidence.gp.evidence import KernelEvidence
@@ -35,14 +34,6 @@ class NodeRequest(NamedTuple):
     features: Float[np.ndarray, "N used"]
     std: Float[np.ndarray, " C"]
     used: Int[np.ndarray, " used"]
-
-
-class NodeDraws(NamedTuple):
-    """Draws of the mechanism of one node: weights of its features, noise, and what shift effects add."""
-
-    weight: Float[np.ndarray, "size C"]
-    noise_std: Float[np.ndarray, " size"]
-    shift: Float[np.ndarray, "size M"]
 
 
 def draw_functions(
@@ -67,10 +58,9 @@ def draw_functions(
     shift = np.zeros((n, evidence.n_contexts, d), np.float32)
     for node in range(d):
         for at, request in _requests(evidence, units[kernel_of[node]], (node, graphs, states)):
-            drawn = _draw(rng, evidence, request, len(at))
-            noise_std[at, node], shift[at, :, node] = drawn.noise_std, drawn.shift
+            weights, noise_std[at, node], shift[at, :, node] = _draw(rng, evidence, request, len(at))
             if stored:
-                weight[at, node] = drawn.weight
+                weight[at, node] = weights
     functions = _stored(units, kernel_of, weight) if stored else {}
     return functions | {"noise_std": Labelled(noise_std, ("node",))} | _effects(evidence, states, shift)
 
@@ -98,7 +88,10 @@ def _prior_std(kernel: AbstractKernel, units: Units, parents: Bool[np.ndarray, "
     return np.sqrt(np.concatenate([*variances, linear * parents] if units.linear else variances))
 
 
-def _draw(rng: np.random.Generator, evidence: "KernelEvidence", request: NodeRequest, size: int) -> NodeDraws:
+def _draw(
+    rng: np.random.Generator, evidence: "KernelEvidence", request: NodeRequest, size: int
+) -> tuple[Float[np.ndarray, "size C"], Float[np.ndarray, " size"], Float[np.ndarray, "size M"]]:
+    """Weights of the features, standard deviation of the noise and what shift effects add, in each of `size` draws."""
     node, state, features, std, used = request
     ratio, y = evidence.groups[node].ratio, evidence.rows.x[:, node]
     rows = np.column_stack([features * std[used], y])
@@ -119,7 +112,7 @@ def _draw(rng: np.random.Generator, evidence: "KernelEvidence", request: NodeReq
         residual = y[block].sum() - weight[:, used] @ features[block].sum(axis=0)
         precision = evidence.rows.counts[k + 1] + 1 / evidence.states.value[state[k]] ** 2
         shift[:, k] = residual / precision + noise_std / np.sqrt(precision) * rng.normal(size=size)
-    return NodeDraws(weight, noise_std, shift)
+    return weight, noise_std, shift
 
 
 def _stored(

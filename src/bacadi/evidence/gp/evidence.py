@@ -9,10 +9,10 @@ effect multiplies ρ by its value.
 
 import os
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache, partial
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -31,7 +31,6 @@ from bacadi.evidence.gp.factor import (
     Group,
     NoisePrior,
     SortedRows,
-    Terms,
     bytes_of_factor,
     factor_of,
 )
@@ -47,9 +46,6 @@ class LRU:
 
     def __init__(self, capacity: int) -> None:
         self._capacity, self._items, self._lock = max(capacity, 8), OrderedDict[Hashable, Any](), Lock()
-
-    def get(self, key: Hashable) -> Any:
-        return self.get_all([key])[0]
 
     def get_all(self, keys: Sequence[Hashable]) -> list[Any]:
         """The value under each key, None where there is none."""
@@ -104,77 +100,57 @@ class Table(NamedTuple):
 Request = tuple[int, Bool[np.ndarray, " d"], Int8[np.ndarray, " M"]]
 
 
-class Hyperparameters(NamedTuple):
-    """The options, whether each node may have its own, those of the nodes now, and whether they have been fitted."""
-
-    options: tuple[Group, ...]
-    per_node: bool
-    groups: tuple[Group, ...]
-    fitted: bool = False
-
-
 class KernelEvidence(AbstractEvidence):
     """Evidence of Gaussian-process mechanisms; one factorisation per parent set serves all children and states.
 
-    A value depends on its request alone, never on what was asked before or together with it.
+    A value depends on its request alone, never on what was asked before or together with it. Of several kernels and
+    ratios a middle pair is used until `fit_hyperparameters` finds the likeliest.
+
+    Args:
+        kernels: those to choose from, which differ in numbers alone.
+        per_node: every node may have its own kernel and ratio.
+        groups: the hyper-parameters of every node, where they have been fitted.
     """
 
     def __init__(
         self,
-        rows: SortedRows,
+        data: ContextData,
         states: EffectStates,
+        kernels: Sequence[AbstractKernel],
         noise: NoisePrior,
-        approximation: Approximation,
-        hyperparameters: Hyperparameters,
+        approximation: Approximation = Approximation(),  # noqa: B008
+        per_node: bool = False,
+        groups: tuple[Group, ...] | None = None,
     ) -> None:
-        self.rows, self.states, self.noise, self.approximation = rows, states, noise, approximation
-        self.hyperparameters, self.groups = hyperparameters, hyperparameters.groups
-        self.has_hyperparameters = hyperparameters.fitted or len(hyperparameters.options) == 1
-        self.n_contexts, self.n_variables = len(rows.start) - 2, rows.x.shape[1]
-        self._number = [self.groups.index(group) for group in self.groups]
+        if len({tuple(map(type, k.parts)) if isinstance(k, Sum) else type(k) for k in kernels}) != 1:
+            raise ConfigError("Nodes choose among kernels of one kind; give kernels that differ in numbers alone.")
+        self.n_contexts, self.n_variables, self.states = data.n_contexts, data.n_variables, states
+        self.rows, self.noise, self._per_node = SortedRows.of(data), noise, per_node
+        self.options = tuple(Group(kernel, ratio) for kernel in kernels for ratio in noise.choices)
+        self.groups = groups or (self.options[len(self.options) // 2],) * self.n_variables
+        self.has_hyperparameters = groups is not None or len(self.options) == 1
+        self._with_groups = partial(KernelEvidence, data, states, kernels, noise, approximation, per_node)
         self._kinds: list[int] = states.kind.tolist()
         self._scale = np.where(states.kind == EffectKind.SCALE, states.value, 1.0)
         self._scale[(states.kind == EffectKind.HARD) | (states.kind == EffectKind.SOFT)] = np.inf
         self._shift = np.where(states.kind == EffectKind.SHIFT, states.value**2, 0.0)
-        k = self.n_contexts + 1
-        self._tables = LRU(TABLE_BYTES // (16 * k * self.n_variables + 400))
-        self._factors = LRU(FACTOR_BYTES // bytes_of_factor(rows, approximation))
         self._values = LRU(VALUE_BYTES // (self.n_variables + self.n_contexts + 200))
-
-    @classmethod
-    def from_data(
-        cls,
-        data: ContextData,
-        states: EffectStates,
-        kernel: AbstractKernel | Sequence[AbstractKernel],
-        noise: NoisePrior,
-        approximation: Approximation = Approximation(),  # noqa: B008
-        per_node: bool = False,
-    ) -> "KernelEvidence":
-        """The evidence of `data`. Of several kernels and ratios a middle pair is used until `fit_hyperparameters` finds
-        the likeliest, for all nodes or with `per_node` for each."""
-        kernels = (kernel,) if isinstance(kernel, AbstractKernel) else tuple(kernel)
-        if len({tuple(map(type, k.parts)) if isinstance(k, Sum) else type(k) for k in kernels}) != 1:
-            raise ConfigError("Nodes choose among kernels of one kind; give kernels that differ in numbers alone.")
-        options = tuple(Group(k, ratio) for k in kernels for ratio in noise.choices)
-        middle = (options[len(options) // 2],) * data.n_variables
-        return cls(SortedRows.of(data), states, noise, approximation, Hyperparameters(options, per_node, middle))
+        n_factors = max(FACTOR_BYTES // bytes_of_factor(self.rows, approximation), 8)
+        self._factor = lru_cache(n_factors)(partial(factor_of, self.rows, approximation))
+        n_tables = TABLE_BYTES // (16 * (self.n_contexts + 1) * self.n_variables + 400)
+        self._table = lru_cache(n_tables)(partial(_table, self._factor, noise, EffectKind.SOFT in self._kinds))
 
     def fit_hyperparameters(self, graph: Int8[np.ndarray, "d d"], states: Int8[np.ndarray, "M d"]) -> "KernelEvidence":
         """The likeliest options given the structure: nodes without parents, which say nothing of functions, follow.
 
         The scale s² of a node is integrated out, so that nodes may well share the rest.
         """
-        options, d, explained = self.hyperparameters.options, self.n_variables, graph.any(axis=0)
+        options, d, explained = self.options, self.n_variables, graph.any(axis=0)
         requests = np.arange(d), graph.T.astype(bool), np.ascontiguousarray(states.T, np.int8)
-        scores = np.array([self._with(groups=(option,) * d).log_evidences(*requests) for option in options])
+        scores = np.array([self._with_groups((option,) * d).log_evidences(*requests) for option in options])
         best = int((scores * explained).sum(axis=1).argmax()) if explained.any() else len(options) // 2
-        likeliest = np.where(self.hyperparameters.per_node & explained, scores.argmax(axis=0), best)
-        return self._with(groups=tuple(options[i] for i in likeliest), fitted=True)
-
-    def _with(self, **changes: Any) -> "KernelEvidence":
-        hyperparameters = self.hyperparameters._replace(**changes)
-        return KernelEvidence(self.rows, self.states, self.noise, self.approximation, hyperparameters)
+        likeliest = np.where(self._per_node & explained, scores.argmax(axis=0), best)
+        return self._with_groups(tuple(options[i] for i in likeliest))
 
     def log_evidence(self, node: int, parents: Bool[np.ndarray, " d"], state: Int8[np.ndarray, " M"]) -> float:
         return float(self.log_evidences(np.array([node]), parents[None], state[None])[0])
@@ -185,25 +161,16 @@ class KernelEvidence(AbstractEvidence):
         """`log_evidence` of many requests; the parent sets that are new are worked on in parallel."""
         keys = _keys(nodes, parents, states)
         values = self._values.get_all(keys)
-        jobs: dict[tuple[int, bytes], list[int]] = {}
+        jobs: dict[tuple[Group, bytes], list[int]] = {}
         for b, value in enumerate(values):
             if value is None:
-                jobs.setdefault((self._number[nodes[b]], parents[b].tobytes()), []).append(b)
+                jobs.setdefault((self.groups[nodes[b]], parents[b].tobytes()), []).append(b)
         parts = list(jobs.values())
         requests = [[(int(nodes[b]), parents[b], states[b]) for b in part] for part in parts]
         for part, scores in zip(parts, self._map(requests), strict=True):
             for b, score in zip(part, scores, strict=True):
                 values[b] = self._values.put(keys[b], score)
         return np.array(values, float)
-
-    def factor(self, number: int, parents: Bool[np.ndarray, " d"]) -> AbstractFactor:
-        """The factorisation of one parent set under the group of node `number`."""
-        key = (number, parents.tobytes())
-        factor = self._factors.get(key)
-        if factor is None:
-            factor = factor_of(self.groups[number], self.rows, np.flatnonzero(parents), self.approximation)
-            self._factors.put(key, factor)
-        return factor
 
     def noise_of(self, state: Int8[np.ndarray, " M"]) -> tuple[Float[np.ndarray, " K"], Float[np.ndarray, " K"]]:
         """Noise of the rows of each context that the mechanism explains, in units of ρ: factor (∞: none) and shift."""
@@ -235,28 +202,16 @@ class KernelEvidence(AbstractEvidence):
         """Values of requests that share parents and group."""
         values = []
         for node, parents, state in requests:
-            table = self._table(self._number[node], parents)
+            key = self.groups[node], parents.tobytes()
+            table = self._table(*key)
             value, row = self._effects(table, node, state)
             if row is None:
-                terms = self.factor(self._number[node], parents).with_noise(node, *self.noise_of(state))
-                value += float(self.noise.log_density(terms, self.groups[node].ratio))
+                terms = self._factor(*key).with_noise(node, *self.noise_of(state))
+                value += float(self.noise.log_density(terms, key[0].ratio))
             else:
                 value += float(table.log_p[row, node])
             values.append(float(value))
         return values
-
-    def _table(self, number: int, parents: Bool[np.ndarray, " d"]) -> Table:
-        key = (number, parents.tobytes())
-        table = self._tables.get(key)
-        if table is None:
-            factor = self.factor(number, parents)
-            ratio = self.groups[number].ratio
-            soft = self._density(factor.only(), ratio) if EffectKind.SOFT in self._kinds else np.empty((0, 0))
-            table = self._tables.put(key, Table(self._density(factor.leave_out(), ratio), soft))
-        return table
-
-    def _density(self, terms: Terms, ratio: float) -> Float[np.ndarray, "K d"]:
-        return self.noise.log_density(Terms(terms.n_rows[:, None], terms.log_det[:, None], terms.quad), ratio)
 
     def _map(self, jobs: list[list[Request]]) -> list[list[float]]:
         if not jobs:
@@ -266,6 +221,18 @@ class KernelEvidence(AbstractEvidence):
                 return [self._evaluate(jobs[0])]
             with ThreadPoolExecutor(min(len(jobs), os.cpu_count() or 1)) as pool:
                 return list(pool.map(self._evaluate, jobs))
+
+
+def _table(
+    factor_of_parents: Callable[[Group, bytes], AbstractFactor],
+    noise: NoisePrior,
+    with_soft: bool,
+    group: Group,
+    parents: bytes,
+) -> Table:
+    factor = factor_of_parents(group, parents)
+    soft = noise.log_density(factor.only(), group.ratio) if with_soft else np.empty((0, 0))
+    return Table(noise.log_density(factor.leave_out(), group.ratio), soft)
 
 
 def _keys(
@@ -280,7 +247,7 @@ def _keys(
 def gaussian_process_evidence(mechanism: GaussianProcess, data: ContextData, states: EffectStates) -> KernelEvidence:
     """The evidence of Gaussian processes over one of the mechanism's kernels."""
     noise = NoisePrior(*mechanism.noise.conjugate())
-    return KernelEvidence.from_data(data, states, mechanism.kernels, noise, per_node=mechanism.per_node)
+    return KernelEvidence(data, states, mechanism.kernels, noise, per_node=mechanism.per_node)
 
 
 def network_evidence(mechanism: NeuralGaussian, data: ContextData, states: EffectStates) -> KernelEvidence:
@@ -300,4 +267,4 @@ def network_evidence(mechanism: NeuralGaussian, data: ContextData, states: Effec
         noise = replace(noise, ratios=(noise.scale / noise.shape,))
     networks = [replace(network, input_scale=scale) for scale in scales or (1.0,)]
     kernels = [Constant(1.0) + kernel if mechanism.intercept else kernel for kernel in networks]
-    return KernelEvidence.from_data(data, states, kernels, noise)
+    return KernelEvidence(data, states, kernels, noise)

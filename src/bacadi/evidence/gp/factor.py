@@ -118,11 +118,11 @@ class AbstractFactor(ABC):
 
     @abstractmethod
     def leave_out(self) -> Terms:
-        """[K], [K], [K, d]: with all rows, and with the rows of context k = 1.. left out."""
+        """[K, 1], [K, 1], [K, d]: with all rows, and with the rows of context k = 1.. left out."""
 
     @abstractmethod
     def only(self) -> Terms:
-        """[K], [K], [K, d]: of each context alone, with a function of its own."""
+        """[K, 1], [K, 1], [K, d]: of each context alone, with a function of its own."""
 
     @abstractmethod
     def with_noise(self, node: int, scale: Float[np.ndarray, " K"], shift: Float[np.ndarray, " K"]) -> Terms:
@@ -143,7 +143,8 @@ class DenseFactor(AbstractFactor):
     def leave_out(self) -> Terms:
         n = float(len(self._rows.x)) - self._counts
         n[0] = len(self._rows.x)
-        return Terms(n, *linalg.leave_out(self._precision, self._alpha, self._log_det, self._quad, self._start))
+        log_det, quad = linalg.leave_out(self._precision, self._alpha, self._log_det, self._quad, self._start)
+        return Terms(n[:, None], log_det[:, None], quad)
 
     def only(self) -> Terms:
         counts, start = self._counts, self._rows.start
@@ -155,7 +156,7 @@ class DenseFactor(AbstractFactor):
             root = np.linalg.cholesky(self._group.kernel(inputs, inputs) + self._group.ratio * np.eye(size))
             log_det[contexts] = 2 * np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
             quad[contexts] = np.square(np.linalg.solve(root, y)).sum(axis=1)
-        return Terms(counts.astype(float), log_det, quad)
+        return Terms(counts[:, None].astype(float), log_det[:, None], quad)
 
     def with_noise(self, node: int, scale: Float[np.ndarray, " K"], shift: Float[np.ndarray, " K"]) -> Terms:
         left_out = np.isinf(scale)
@@ -242,9 +243,8 @@ class FeatureFactor(AbstractFactor):
         return self._each(np.where(np.eye(len(self._counts), dtype=bool), 1.0, np.inf))
 
     def _each(self, scales: Float[np.ndarray, "K K"]) -> Terms:
-        found = [self.terms(scale, np.zeros(len(scale))) for scale in scales]
-        n, log_det, quad = (np.array(part) for part in zip(*found, strict=True))
-        return Terms(n, log_det, quad)
+        terms = [self.terms(scale, np.zeros(len(scale))) for scale in scales]
+        return Terms(*(np.array(part).reshape(len(scales), -1) for part in zip(*terms, strict=True)))
 
 
 def whitened(
@@ -287,14 +287,13 @@ def kernel_features(
     return kernel(x_parents, candidates[chosen]) @ inverse.T
 
 
-def factor_of(
-    group: Group, rows: SortedRows, parents: Int[np.ndarray, " p"], approximation: Approximation
-) -> AbstractFactor:
-    """The factorisation for one parent set, dense or by features."""
+def factor_of(rows: SortedRows, approximation: Approximation, group: Group, parents: bytes) -> AbstractFactor:
+    """The factorisation for one parent set (the bytes of its mask, which can be a key), dense or by features."""
+    numbers = np.flatnonzero(np.frombuffer(parents, bool))
     if len(rows.x) <= approximation.dense_rows:
-        return DenseFactor(group, rows, parents)
+        return DenseFactor(group, rows, numbers)
     tolerance = approximation.tolerance * group.ratio
-    features = kernel_features(group.kernel, rows.x[:, parents], approximation.rank, tolerance)
+    features = kernel_features(group.kernel, rows.x[:, numbers], approximation.rank, tolerance)
     return FeatureFactor(features, group.ratio, rows)
 
 

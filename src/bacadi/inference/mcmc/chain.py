@@ -44,7 +44,7 @@ class Proposals(NamedTuple):
     move_sum: Float[np.ndarray, " 8"]
 
 
-class Target(NamedTuple):
+class CompiledTarget(NamedTuple):
     """All that is fixed during a run: the tables of the evidence, the prior and the weights of the proposals."""
 
     tables: GramTables
@@ -66,7 +66,7 @@ class Memory(NamedTuple):
     state_hash: UInt64[np.ndarray, "d M T"]
 
 
-class Request(NamedTuple):
+class ScoreRequest(NamedTuple):
     """The score that was missing: node, parents, states and key."""
 
     node: Int[np.ndarray, " 1"]
@@ -78,9 +78,9 @@ class Request(NamedTuple):
 class SamplingProblem(NamedTuple):
     """What compiled code samples from: the target, the scores in memory and the request for one that is missing."""
 
-    target: Target
+    target: CompiledTarget
     memory: Memory
-    request: Request
+    request: ScoreRequest
 
 
 class Chains(NamedTuple):
@@ -143,7 +143,7 @@ class Work(NamedTuple):
     rng: UInt64[np.ndarray, " 4"]
 
 
-class Counts(NamedTuple):
+class MoveCounts(NamedTuple):
     """How often moves were proposed and accepted at each level; how often an exchange between a level and the next
     was offered and the sum of the probabilities to accept it."""
 

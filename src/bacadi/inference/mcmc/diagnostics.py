@@ -19,7 +19,7 @@ from bacadi.data.text import counted
 from bacadi.model.knowledge import UNNAMED, Labels
 
 MIN_DRAWS = 10
-"""Draws a replica that R-hat and effective sample size need; with fewer they are not a number."""
+"""Draws per replica that R-hat and effective sample size need; with fewer they are NaN."""
 
 _BLOCK = 512
 _SCORE_DECIMALS = 6
@@ -62,28 +62,12 @@ class Worst(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Indicators:
-    """How well every edge or target is known. R-hat and ESS are not a number where all draws agree."""
+    """How well every edge or target is known. R-hat and ESS are NaN where all draws agree."""
 
     rhat: Float[np.ndarray, "a b"]
     ess: Float[np.ndarray, "a b"]
     error: Float[np.ndarray, "a b"]
     difference: Float[np.ndarray, "a b"]
-
-    @property
-    def largest_rhat(self) -> Worst | None:
-        return _worst(self.rhat)
-
-    @property
-    def smallest_ess(self) -> Worst | None:
-        return _worst(self.ess, sign=-1)
-
-    @property
-    def largest_error(self) -> Worst | None:
-        return _worst(self.error)
-
-    @property
-    def largest_difference(self) -> Worst | None:
-        return _worst(self.difference)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,14 +85,14 @@ class Diagnostics:
     @property
     def max_rhat(self) -> float:
         """The largest R-hat of the log posterior, the edges and the targets."""
-        worst = (self.edges.largest_rhat, self.targets.largest_rhat)
-        return max([self.log_posterior_rhat, *(w.value for w in worst if w)])
+        extremes = (worst(self.edges.rhat), worst(self.targets.rhat))
+        return max([self.log_posterior_rhat, *(extreme.value for extreme in extremes if extreme)])
 
     @property
     def min_ess(self) -> float:
         """The smallest effective sample size of the log posterior, the edges and the targets."""
-        worst = (self.edges.smallest_ess, self.targets.smallest_ess)
-        return min([self.log_posterior_ess, *(w.value for w in worst if w)])
+        extremes = (worst(self.edges.ess, sign=-1), worst(self.targets.ess, sign=-1))
+        return min([self.log_posterior_ess, *(extreme.value for extreme in extremes if extreme)])
 
     @property
     def converged(self) -> bool:
@@ -158,11 +142,11 @@ class Diagnostics:
                 ("Not converged", found.difference, limits.max_difference, "differs by", f" between {replicas}"),
                 ("Too few independent draws", found.error, limits.max_error, "has a standard error of", ""),
             ):
-                worst, beyond = _worst(values), int((values > limit).sum())
-                if worst is not None and beyond:
+                extreme, beyond = worst(values), int((values > limit).sum())
+                if extreme is not None and beyond:
                     others = f" ({counted(beyond - 1, f'other {noun}')} beyond {limit:.2f})" if beyond > 1 else ""
-                    subject = f"the probability of {name(*worst.at)}"
-                    yield f"{start}: {subject} {what} {worst.value:.2f}{end}{others}; {_LONGER}"
+                    subject = f"the probability of {name(*extreme.at)}"
+                    yield f"{start}: {subject} {what} {extreme.value:.2f}{end}{others}; {_LONGER}"
 
     def _score_failures(self) -> Iterator[str]:
         limits, ess = self.criteria, self.log_posterior_ess
@@ -291,8 +275,8 @@ def _normal_scores(values: Float[np.ndarray, "1 m n"]) -> Float[np.ndarray, "1 m
     return ndtri((rank - 3 / 8) / (values.size + 1 / 4))[inverse].reshape(values.shape)
 
 
-def _worst(values: Float[np.ndarray, "a b"], sign: int = 1) -> Worst | None:
-    """The largest entry, the smallest for sign -1; none if there are only entries that are not a number."""
+def worst(values: Float[np.ndarray, "a b"], sign: int = 1) -> Worst | None:
+    """The largest entry, or the smallest for sign -1, with its place; None if no entry is a number."""
     if np.isnan(values).all():
         return None
     row, column = np.unravel_index(np.nanargmax(sign * values), values.shape)

@@ -65,7 +65,7 @@ class MCMC(AbstractMethod):
 
         collapsed = collapsed_problem(problem, self.max_parents)
         checkpoint = checkpoint_of(monitor, problem, self)
-        draws = sample(collapsed, problem.standardized, self, problem.seed, monitor.report, checkpoint)
+        draws = sample(collapsed, problem.standardized, self, problem.seed, monitor, checkpoint)
         found = diagnose(draws.graphs, (draws.states > 0).astype(np.int8), draws.log_posterior, draws.swap_rates)
         rng = np.random.default_rng(np.random.SeedSequence(problem.seed).spawn(self.n_replicas + 1)[-1])
         data = problem.data
@@ -83,19 +83,19 @@ class MCMC(AbstractMethod):
     def opening(self) -> str:
         return "starting" if is_compiled() else "compiling the sampler, once, about half a minute"
 
-    def plan(self, d: int, costly: bool) -> "Plan":
+    def plan(self, d: int, costly: bool) -> "LadderPlan":
         """The numbers to run with. Scores that cost milliseconds leave no time for high temperatures, where few of
         them are asked for twice; a short ladder then explores around the structures that the start found."""
         ladder = (
-            Plan(350, 6, max(5 * d, 50), 4.0)
+            LadderPlan(350, 6, max(5 * d, 50), 4.0)
             if costly
-            else Plan(max(33 * d, 660), round(4 + 2.7 * d**0.5), max(4 * d, 40), None)
+            else LadderPlan(max(33 * d, 660), round(4 + 2.7 * d**0.5), max(4 * d, 40), None)
         )
-        given = {name: getattr(self, name) for name in Plan._fields if getattr(self, name) is not None}
+        given = {name: getattr(self, name) for name in LadderPlan._fields if getattr(self, name) is not None}
         return ladder._replace(**given)
 
 
-class Plan(NamedTuple):
+class LadderPlan(NamedTuple):
     """The numbers of a run; a `max_temperature` of None is adapted."""
 
     n_sweeps: int
@@ -106,7 +106,7 @@ class Plan(NamedTuple):
     def level_moves(self) -> Int[np.ndarray, " L"]:
         """The moves of a sweep at each level, the coldest first.
 
-        >>> Plan(1, 4, 10, None).level_moves().tolist()
+        >>> LadderPlan(1, 4, 10, None).level_moves().tolist()
         [80, 45, 28, 19]
         """
         more = (COLD_MOVES - 1) * np.exp(-np.arange(self.n_levels) / COLD_LEVELS)

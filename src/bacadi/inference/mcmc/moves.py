@@ -1,7 +1,7 @@
 """The moves of the collapsed sampler: each proposes a change of graph or states and says what its way back costs.
 
-A proposal writes the change into `work` and returns whether it is possible at all; `chain.decide` does the rest, in one way
-for all of them. Pairs (i, j) and (context, variable) are drawn from fixed weights. They therefore cancel where a move
+A proposal writes the change into `work` and returns whether it is possible at all; one function, `chain.decide`, does
+the rest. Pairs (i, j) and (context, variable) are drawn from fixed weights. They therefore cancel where a move
 and its way back draw the same pair, and enter the ratio of Hastings as a quotient where they draw different ones.
 """
 

@@ -1,4 +1,9 @@
-"""Estimators of log E[Ψ] over p(G|Z) p(I|Γ) and of its gradient: the likelihood part of Eq. (12), the score."""
+"""Estimators of Eq. (12), the score (its likelihood part ∇ log E[Ψ]), and readers of particles as discrete structures.
+
+A reader follows Eq. (13), Proposition 2 (α → ∞), or Eq. (6), Proposition 1 (finite α), a ratio of expectations over
+p(G | Z) p(I | Γ): E[f | Ω, D] = E[f(G, I) Ψ] / E[Ψ]. Draws of (G, I) from p(G, I | Ω, D) ∝ p(G|Z) p(I|Γ) Ψ turn it
+into a plain mean, which `Posterior.expect` takes.
+"""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -6,22 +11,26 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from bacadi.config.choices import Choice, option
 from bacadi.relaxed.density import Density
 from bacadi.relaxed.latent import (
+    Alpha,
     Noise,
     Particle,
+    RandomKey,
     Structures,
     edge_scores,
     hard_bernoulli,
+    limit_graph,
+    limit_targets,
+    log_bernoulli,
     off_diagonal,
     soft_bernoulli,
     target_logits,
 )
 
-Alpha = Float[Array, ""] | float
 Chains = Float[Array, "R C d"]
 TEMPERING_POWER = 4
 
@@ -41,14 +50,12 @@ class AbstractEstimator(Choice):
     the run; the others keep nothing.
     """
 
-    def start(self, key: Key[Array, ""], particle: Particle, alpha: Alpha, density: Density) -> PyTree:
+    def start(self, key: RandomKey, particle: Particle, alpha: Alpha, density: Density) -> PyTree:
         """The chains of a fresh particle."""
         return ()
 
     @abstractmethod
-    def __call__(
-        self, key: Key[Array, ""], particle: Particle, chains: PyTree, alpha: Alpha, density: Density
-    ) -> Psi: ...
+    def __call__(self, key: RandomKey, particle: Particle, chains: PyTree, alpha: Alpha, density: Density) -> Psi: ...
 
 
 def edge_logits(particle: Particle, alpha: Alpha) -> Float[Array, "d d"]:
@@ -56,7 +63,7 @@ def edge_logits(particle: Particle, alpha: Alpha) -> Float[Array, "d d"]:
     return jnp.where(off_diagonal(particle.z.shape[1]), alpha * edge_scores(particle.z), -jnp.inf)
 
 
-def draw_noise(key: Key[Array, ""], n_samples: int, density: Density) -> Noise:
+def draw_noise(key: RandomKey, n_samples: int, density: Density) -> Noise:
     """Logistic noise for `n_samples` structures."""
     return Noise.draw(key, (density.n_variables, density.n_contexts, n_samples), density.dtype)
 
@@ -85,7 +92,7 @@ class RelaxedEstimator(AbstractEstimator):
     temperature: float = option(1.0, above=0)
     by_column: bool = True
 
-    def __call__(self, key: Key[Array, ""], particle: Particle, chains: PyTree, alpha: Alpha, density: Density) -> Psi:
+    def __call__(self, key: RandomKey, particle: Particle, chains: PyTree, alpha: Alpha, density: Density) -> Psi:
         noise = draw_noise(key, self.n_samples, density)
 
         def log_expected_psi(particle: Particle) -> Float[Array, ""]:
@@ -108,7 +115,7 @@ class BlockwiseEstimator(AbstractEstimator):
     temperature: float = option(1.0, above=0)
     by_column: bool = False
 
-    def __call__(self, key: Key[Array, ""], particle: Particle, chains: PyTree, alpha: Alpha, density: Density) -> Psi:
+    def __call__(self, key: RandomKey, particle: Particle, chains: PyTree, alpha: Alpha, density: Density) -> Psi:
         noise, known = draw_noise(key, self.n_samples, density), density.known_targets
         graphs = hard_bernoulli(edge_logits(particle, alpha), noise.graphs)
         targets = hard_bernoulli(target_logits(particle.gamma, alpha, known), noise.targets)
@@ -159,7 +166,7 @@ class GibbsEstimator(AbstractEstimator):
     acyclic: bool = True
     cold_alpha: float | None = option(None, above=0, none="none")
 
-    def start(self, key: Key[Array, ""], particle: Particle, alpha: Alpha, density: Density) -> Chains:
+    def start(self, key: RandomKey, particle: Particle, alpha: Alpha, density: Density) -> Chains:
         """Chains of p(G|Z), or empty ones, and of p(I|Γ) where the targets cannot be summed out."""
         logits = _chain_logits(particle, alpha, density)
         if self.acyclic:
@@ -167,7 +174,7 @@ class GibbsEstimator(AbstractEstimator):
         shape = (logits.shape[0], self.n_chains, logits.shape[1])
         return hard_bernoulli(logits, jax.random.logistic(key, shape, logits.dtype))
 
-    def __call__(self, key: Key[Array, ""], particle: Particle, chains: Chains, alpha: Alpha, density: Density) -> Psi:
+    def __call__(self, key: RandomKey, particle: Particle, chains: Chains, alpha: Alpha, density: Density) -> Psi:
         chains, probs = _gibbs_sweeps(key, chains, self._target(particle, alpha, density), self.n_sweeps)
         mean = jnp.mean(probs, axis=1)
 
@@ -200,7 +207,7 @@ def _chain_logits(particle: Particle, alpha: Alpha, density: Density) -> Float[A
     return jnp.concatenate([edges, target_logits(particle.gamma, alpha, density.known_targets)])
 
 
-def _gibbs_sweeps(key: Key[Array, ""], chains: Chains, target: ChainTarget, n_sweeps: int) -> tuple[Chains, Chains]:
+def _gibbs_sweeps(key: RandomKey, chains: Chains, target: ChainTarget, n_sweeps: int) -> tuple[Chains, Chains]:
     """Chains after `n_sweeps` and the mean over sweeps of the probability of a 1 that each entry was drawn with."""
 
     def visit(carry: tuple[Chains, Array], item: tuple[Array, Array]) -> tuple[tuple[Chains, Array], Array]:
@@ -213,7 +220,7 @@ def _gibbs_sweeps(key: Key[Array, ""], chains: Chains, target: ChainTarget, n_sw
         new = (odds + noise > 0).astype(chains.dtype)
         return (chains.at[row].set(new), jnp.where(new == old, current, other)), jax.nn.sigmoid(odds)
 
-    def sweep(carry: tuple[Chains, Chains], key: Key[Array, ""]) -> tuple[tuple[Chains, Chains], None]:
+    def sweep(carry: tuple[Chains, Chains], key: RandomKey) -> tuple[tuple[Chains, Chains], None]:
         chains, total = carry
         noise = jax.random.logistic(key, chains.shape, chains.dtype)
         (chains, _), probs = jax.lax.scan(visit, (chains, target.log_psi(chains)), (jnp.arange(len(chains)), noise))
@@ -240,3 +247,124 @@ def descendants(graph: Float[Array, "d d"]) -> Float[Array, "d d"]:
     for _ in range(max(d - 1, 1).bit_length()):
         reach = jnp.minimum(reach @ reach, 1.0)
     return reach
+
+
+class Discrete(NamedTuple):
+    """S structures that a particle is read as, all of the same weight, and their unnormalised log posterior."""
+
+    graphs: Float[Array, "*L S d d"]
+    targets: Float[Array, "*L S M d"]
+    log_joint: Float[Array, "*L S"]
+
+
+class AbstractReader(Choice):
+    """Which (G, I) a particle is read as."""
+
+    @abstractmethod
+    def read(self, key: RandomKey, particle: Particle, chains: PyTree, alpha: Alpha, density: Density) -> Discrete:
+        """Structures of one particle; `chains` are those of the estimator."""
+
+
+class LimitGraphs(AbstractReader):
+    """Proposition 2: one graph G_∞(Z) and one set of targets I_∞(Γ) per particle."""
+
+    def read(self, key: RandomKey, particle: Particle, chains: PyTree, alpha: Alpha, density: Density) -> Discrete:
+        graph = limit_graph(particle.z).astype(density.dtype)
+        targets = limit_targets(particle.gamma, density.known_targets).astype(density.dtype)
+        return Discrete(graph[None], targets[None], density.log_joint(particle, graph, targets)[None])
+
+
+class FiniteAlpha(AbstractReader):
+    """Proposition 1 at finite α: `n_draws` per particle from p(G, I | Ω, D) ∝ p(G|Z) p(I|Γ) Ψ, restricted to DAGs.
+
+    All factors are products over columns, so that given the rest of the graph a column has the conditional
+    p(G_:j|Z) Ψ_j over the columns that close no cycle. A Gibbs sampler runs over them, from the empty graph and with a
+    temperature that falls to 1 in the first half of its sweeps; a column is one of `n_candidates` sampled from
+    p(G_:j|Z), the empty one, that of the limit graph and its neighbours. Targets are summed out of Ψ_j and drawn from
+    their exact conditional in the end; where they cannot be (no parameters), they are sampled with the column.
+    """
+
+    n_draws: int = option(16, least=1)
+    n_candidates: int = option(128, least=1)
+    n_sweeps: int = option(12, least=1)
+
+    def read(self, key: RandomKey, particle: Particle, chains: PyTree, alpha: Alpha, density: Density) -> Discrete:
+        key_noise, key_chain, key_target = jax.random.split(key, 3)
+        theta, theta_int = particle.theta, particle.theta_int
+        logits = target_logits(particle.gamma, alpha, density.known_targets)
+        candidates = self._candidates(key_noise, particle, alpha, density)
+        log_p = log_bernoulli(edge_logits(particle, alpha), candidates.graphs)
+        if density.has_parameters:
+            log_p = log_p + density.log_psi_over_targets(theta, theta_int, candidates.graphs, logits)
+            repeated = _repeated(candidates.graphs)
+        else:
+            log_p = log_p + log_bernoulli(logits, candidates.targets)
+            log_p = log_p + density.log_psi(theta, theta_int, candidates)
+            repeated = _repeated(jnp.concatenate(candidates))
+        weight = jnp.where(repeated, -jnp.inf, log_p)
+        chain = jax.vmap(lambda k: _choose_columns(k, candidates.graphs, weight, self.n_sweeps))
+        columns = chain(jax.random.split(key_chain, self.n_draws))
+        graphs, targets = (jnp.take_along_axis(item, columns[None], axis=1) for item in candidates)
+        return _with_targets(key_target, particle, Structures(graphs, targets), alpha, density)
+
+    def _candidates(self, key: RandomKey, particle: Particle, alpha: Alpha, density: Density) -> Structures:
+        """For every column: the empty one, that of the limit graph, its neighbours, and samples of p(G_:j|Z); the
+        targets beside them are those of the limit or sampled, too."""
+        noise, dtype = draw_noise(key, self.n_candidates, density), density.dtype
+        d, logits = density.n_variables, target_logits(particle.gamma, alpha, density.known_targets)
+        limit = limit_graph(particle.z).astype(dtype)[:, None, :]
+        neighbours = jnp.abs(limit - jnp.eye(d, dtype=dtype)[:, :, None]) * off_diagonal(d)[:, None, :]
+        sampled = hard_bernoulli(edge_logits(particle, alpha), noise.graphs)
+        graphs = jnp.concatenate([jnp.zeros_like(limit), limit, neighbours, sampled], axis=1)
+        fixed = limit_targets(particle.gamma, density.known_targets).astype(dtype)[:, None, :]
+        fixed = jnp.broadcast_to(fixed, (density.n_contexts, d + 2, d))
+        return Structures(graphs, jnp.concatenate([fixed, hard_bernoulli(logits, noise.targets)], axis=1))
+
+
+class FromChains(AbstractReader):
+    """Proposition 1 by the chains of `GibbsEstimator`, which follow p(G | Ω, D) already: one draw per chain."""
+
+    def read(self, key: RandomKey, particle: Particle, chains: Chains, alpha: Alpha, density: Density) -> Discrete:
+        d = density.n_variables
+        return _with_targets(key, particle, Structures(chains[:d], chains[d:]), alpha, density)
+
+
+def _with_targets(
+    key: RandomKey, particle: Particle, structures: Structures, alpha: Alpha, density: Density
+) -> Discrete:
+    """The structures with targets from p(I | G, Ω, D) where Θ is explicit, and their log joint density."""
+    graphs, targets = structures
+    if density.has_parameters:
+        logits = target_logits(particle.gamma, alpha, density.known_targets)
+        odds = logits[:, None, :] + density.target_odds(particle.theta, particle.theta_int, graphs)
+        targets = (odds + jax.random.logistic(key, odds.shape, density.dtype) > 0).astype(density.dtype)
+    graphs, targets = jnp.moveaxis(graphs, 1, 0), jnp.moveaxis(targets, 1, 0)
+    log_joint = jax.vmap(lambda g, i: density.log_joint(particle, g, i))(graphs, targets)
+    return Discrete(graphs, targets, log_joint)
+
+
+def _repeated(columns: Float[Array, "a S d"]) -> Bool[Array, "S d"]:
+    """Which candidates of a column stood before: a column counts by its weight, not by how often it was proposed."""
+    same = jnp.all(columns[:, :, None, :] == columns[:, None, :, :], axis=0)
+    return jnp.any(jnp.tril(jnp.moveaxis(same, 2, 0), -1), axis=2).T
+
+
+def _choose_columns(
+    key: RandomKey, candidates: Float[Array, "d S d"], log_weight: Float[Array, "S d"], n_sweeps: int
+) -> Int[Array, " d"]:
+    """One candidate for every column such that they make a DAG, with probability ∝ Π_j exp(log_weight), by annealed
+    Gibbs sampling over columns. Candidate 0 is the empty column, so there is always one that closes no cycle."""
+    d = candidates.shape[0]
+    key_order, key_choice = jax.random.split(key)
+    order = jax.vmap(lambda k: jax.random.permutation(k, d))(jax.random.split(key_order, n_sweeps)).reshape(-1)
+    coldness = jnp.repeat(jnp.minimum(jnp.geomspace(1e-3, 1e3, n_sweeps, dtype=log_weight.dtype), 1.0), d)
+
+    def update(columns: Int[Array, " d"], item: tuple[Array, Array, Array]) -> tuple[Int[Array, " d"], None]:
+        j, cold, key = item
+        graph = jnp.take_along_axis(candidates, columns[None, None, :], axis=1)[:, 0].at[:, j].set(0)
+        closes_cycle = descendants(graph)[j] @ candidates[:, :, j] > 0
+        choice = jax.random.categorical(key, jnp.where(closes_cycle, -jnp.inf, cold * log_weight[:, j]))
+        return columns.at[j].set(choice.astype(columns.dtype)), None
+
+    keys = jax.random.split(key_choice, len(order))
+    return jax.lax.scan(update, jnp.zeros(d, jnp.int32), (order, coldness, keys))[0]

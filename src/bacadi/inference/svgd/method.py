@@ -8,16 +8,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Float, Int, Key, PyTree
+from jaxtyping import Array, Float, Int, PyTree
 
 from bacadi.config.choices import Choice, option
 from bacadi.errors import ConfigError, InferenceError
 from bacadi.inference.checkpoint import Checkpoint, checkpoint_of
 from bacadi.inference.method import AbstractMethod, Monitor, Problem, Progress
-from bacadi.inference.svgd.estimators import AbstractEstimator, GibbsEstimator, RelaxedEstimator
+from bacadi.inference.svgd.estimators import (
+    AbstractEstimator,
+    AbstractReader,
+    FiniteAlpha,
+    FromChains,
+    GibbsEstimator,
+    RelaxedEstimator,
+)
 from bacadi.inference.svgd.kernel import SteinKernel
 from bacadi.inference.svgd.particles import to_posterior
-from bacadi.inference.svgd.readers import AbstractReader, FiniteAlpha, FromChains
 from bacadi.posterior.posterior import Posterior
 from bacadi.posterior.weights import Tempered
 from bacadi.relaxed.density import Density
@@ -25,6 +31,7 @@ from bacadi.relaxed.latent import (
     AbstractExpectedAcyclicity,
     AcyclicityOfProbs,
     Particle,
+    RandomKey,
     acyclicity,
     edge_probs,
     limit_graph,
@@ -121,7 +128,7 @@ class Descent(NamedTuple):
 
     svgd: SVGD
     density: Density
-    key: Key[Array, ""]
+    key: RandomKey
 
     @property
     def optimizer(self) -> optax.GradientTransformation:
@@ -154,7 +161,7 @@ def init(descent: Descent) -> State:
     keys = jax.random.split(jax.random.fold_in(key, 0), svgd.n_particles)
     particles = jax.vmap(lambda key: density.init(key, svgd.latent_dim))(keys)
 
-    def start(key: Key[Array, ""], particle: Particle) -> PyTree:
+    def start(key: RandomKey, particle: Particle) -> PyTree:
         return svgd.estimator.start(jax.random.fold_in(key, 1), particle, svgd.alpha(0), density)
 
     zero, fine = jnp.zeros((), jnp.int32), jnp.full((), -1, jnp.int32)
@@ -162,7 +169,7 @@ def init(descent: Descent) -> State:
 
 
 def score(
-    key: Key[Array, ""], particle: Particle, chains: PyTree, step: Int[Array, ""], descent: Descent
+    key: RandomKey, particle: Particle, chains: PyTree, step: Int[Array, ""], descent: Descent
 ) -> tuple[Particle, Info, PyTree]:
     """Eq. (12), the score ∇ log p(Ω | D) of one particle: the priors of Eq. (8), p_β(Z), and Eq. (10), p(Γ), and the
     estimated gradient of log E[Ψ]."""
@@ -185,7 +192,7 @@ def score(
     return grad, Info(log_p + log_psi, expected, limit), chains
 
 
-def step(key: Key[Array, ""], state: State, descent: Descent) -> tuple[State, Info]:
+def step(key: RandomKey, state: State, descent: Descent) -> tuple[State, Info]:
     """Move all particles once. A step that would go non-finite is not taken, and the state remembers why."""
     svgd = descent.svgd
     keys = jax.random.split(key, svgd.n_particles)

@@ -18,7 +18,7 @@ from bacadi.evidence.reading import collapse
 from bacadi.graph.dag import is_acyclic
 from bacadi.inference.mcmc.start import fit_hyperparameters
 from bacadi.inference.method import Problem
-from bacadi.inference.svgd.readers import Discrete
+from bacadi.inference.svgd.estimators import Discrete
 from bacadi.model.mechanism import AbstractMechanism
 from bacadi.model.model import Model
 from bacadi.model.neural import NeuralGaussian

@@ -1,0 +1,137 @@
+"""`fit` on the collapsed posterior, from data to answers: the weights of its draws and the units of its parameters."""
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from bacadi import (
+    MCMC,
+    ContextData,
+    EffectMixture,
+    Exact,
+    HardGaussian,
+    InferredNoise,
+    LinearGaussian,
+    Model,
+    Posterior,
+    ScaleGaussian,
+    ShiftGaussian,
+    SoftGaussian,
+    fit,
+)
+
+D, M = 3, 2
+
+
+def weak_data(seed: int) -> ContextData:
+    """Few rows of weak dependence, away from 0: no graph and no target is certain, and log p(G, I | D) varies."""
+    rng = np.random.default_rng(seed)
+    context = np.repeat(np.arange(M + 1), [8, 4, 5])
+    x = rng.normal(size=(len(context), D)) @ (np.eye(D) + np.triu(rng.normal(0, 0.5, (D, D)), 1)) + rng.normal(0, 2, D)
+    x[context == 1, 0] += 1.0
+    x[context == 2, 2] -= 1.0
+    return ContextData(x, context, ("a", "b", "c"), ("k1", "k2"), "obs")
+
+
+def indicators(posterior: Posterior) -> np.ndarray:
+    """Edges and targets of every draw, side by side."""
+    parts = posterior.graph, posterior.intervention_target
+    return np.concatenate([part.reshape(*part.shape[:2], -1) for part in parts], axis=2).astype(float)
+
+
+def marginals(posterior: Posterior) -> np.ndarray:
+    return np.concatenate([posterior.edge_probabilities().ravel(), posterior.target_probabilities().ravel()])
+
+
+def test_every_draw_of_mcmc_has_the_same_weight() -> None:
+    """Probabilities are plain means over chains and draws, and those of enumeration.
+
+    Each lies within the Bonferroni bound of a false-alarm rate of 1e-4 over all of them together, in errors
+    √(p (1 - p) / ESS) with the exact p. Weighing the draws by their posterior once more would be 25 errors off.
+    """
+    data = weak_data(1)
+    sampled = fit(data, method=MCMC(n_draws=4000, n_sweeps=3400, n_levels=3, moves_per_sweep=12))
+    exact = fit(data, method=Exact())
+    n = sampled.log_weight.size
+    np.testing.assert_allclose(sampled.log_weight, -np.log(n), rtol=1e-12)
+    assert sampled.effective_sample_size == pytest.approx(n)
+    found, wanted = marginals(sampled), marginals(exact)
+    np.testing.assert_allclose(found, indicators(sampled).mean(axis=(0, 1)), atol=1e-11)
+    stats = sampled.sample_stats
+    assert np.ptp(stats["log_posterior"].values) > 3
+    ess = np.concatenate([stats[f"{kind}_ess"].values.ravel() for kind in ("edge", "target")])
+    uncertain = wanted > 0  # all but the diagonal
+    p, ess = wanted[uncertain], ess[uncertain]
+    assert (ess * p * (1 - p) > 30).all()  # so that a Gaussian describes the mean
+    errors = np.abs(found[uncertain] - p) / np.sqrt(p * (1 - p) / ess)
+    assert errors.max() < norm.isf(1e-4 / (2 * len(p)))
+    assert not found[~uncertain].any()
+
+
+def test_the_probabilities_of_enumeration_are_those_of_its_weighted_pairs() -> None:
+    """The answers come from sums over the graphs, the pairs beside them carry the weights; both are one posterior."""
+    posterior = fit(weak_data(2), method=Exact())
+    assert posterior.log_weight.shape[1] > 500 and np.ptp(posterior.log_weight) > 3
+    summed = np.einsum("cd,cdi->i", posterior.weights, indicators(posterior))
+    np.testing.assert_allclose(marginals(posterior), summed, atol=1e-9)
+
+
+ALL_KINDS = Model(
+    LinearGaussian(InferredNoise(), 1.0, 2.0),
+    EffectMixture(
+        (HardGaussian(InferredNoise(), 0.5, 3.0), ShiftGaussian(2.0), ScaleGaussian((0.25, 4.0)), SoftGaussian())
+    ),
+    standardize_within=True,
+)
+# Without an intercept in the units of the priors there is one in those of the data.
+NO_INTERCEPT = Model(LinearGaussian(InferredNoise(), 1.0, None), ALL_KINDS.effect, standardize_within=True)
+MODELS = {"default": None, "all kinds of effects": ALL_KINDS, "no intercept": NO_INTERCEPT}
+METHODS = {"exact": Exact(n_draws=1000), "mcmc": MCMC(n_draws=200, n_sweeps=300, n_levels=4, moves_per_sweep=20)}
+SCALE, SHIFT = np.array([7.0, 0.02, 1.0]), np.array([-40.0, 0.3, 5.0])
+
+
+def moved(name: str, own: dict[str, np.ndarray]) -> np.ndarray:
+    """A parameter after the columns have become SHIFT + SCALE · x, from all parameters before.
+
+    x_j = Σ_i w_ij x_i + b_j + σ_j ε becomes, with s and t the scales and shifts, x_j' = Σ_i w_ij s_j/s_i x_i' + b_j' +
+    s_j σ_j ε with b_j' = t_j + s_j b_j - Σ_i w_ij s_j/s_i t_i. Ratios and names of states have no unit.
+    """
+    if name.endswith("weight"):
+        return own[name] * SCALE / SCALE[:, None]
+    if name.endswith("intercept"):
+        weight = moved(name.replace("intercept", "weight"), own)
+        return SHIFT + SCALE * own[name] - np.einsum("...ij,i->...j", weight, SHIFT)
+    if name in ("effect_mean", "unit_shift"):
+        return SHIFT + SCALE * own[name]
+    if name in ("noise_std", "effect_noise_std", "effect_own_noise_std", "effect_shift", "unit_scale"):
+        return SCALE * own[name]
+    assert name in ("effect_noise_ratio", "effect_state"), f"what becomes of {name} in other units?"
+    return own[name]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("model", MODELS)
+def test_other_units_change_the_parameters_by_their_units_and_nothing_else(model: str, method: str) -> None:
+    """With priors for standardised columns: the same draws and probabilities, and every parameter in the new units."""
+    data = weak_data(3)
+    other = ContextData(SHIFT + SCALE * data.x, data.context, data.variables, data.contexts, "obs")
+    one, two = (fit(item, MODELS[model], METHODS[method], seed=1) for item in (data, other))
+    np.testing.assert_array_equal(one.graph, two.graph)
+    np.testing.assert_array_equal(one.intervention_target, two.intervention_target)
+    np.testing.assert_allclose(marginals(one), marginals(two), atol=1e-9)
+    np.testing.assert_allclose(one.log_weight, two.log_weight, atol=1e-9)
+    units = ("unit_shift", "unit_scale")
+    before, after = (
+        {name: item.values.astype(float) for name, item in p.parameters.items()}
+        | {name: p.constant_data[name].values for name in units}
+        for p in (one, two)
+    )
+    kinds = {"effect_shift", "effect_noise_ratio", "effect_weight", "effect_intercept", "effect_own_noise_std"}
+    kinds |= {"effect_state"}
+    of_all = {"weight", "intercept", "noise_std", "effect_mean", "effect_noise_std", *units}
+    assert set(before) == set(after) == of_all | (set() if model == "default" else kinds)
+    for name, values in after.items():
+        # Parameters are stored in single precision, in which an intercept is a difference of larger numbers.
+        unit = SCALE / SCALE[:, None] if name.endswith("weight") else SCALE
+        error = np.abs(values - moved(name, before)) / (1 if name in ("effect_noise_ratio", "effect_state") else unit)
+        assert error.max() < 1e-4, name
