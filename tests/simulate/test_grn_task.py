@@ -10,13 +10,13 @@ from bacadi.errors import ConfigError
 from bacadi.graph import is_acyclic
 from bacadi.simulate import (
     CellTypes,
-    Counts,
     Dropout,
     GeneExpressionSpec,
     HeldOutKnockOuts,
     KnockOuts,
     Langevin,
     LibrarySize,
+    MoleculeCounts,
     Outliers,
     RandomErdosRenyi,
     Regulation,
@@ -92,7 +92,7 @@ def test_every_context_has_all_cell_types():
 
 
 @pytest.mark.parametrize(
-    "spec", [SMALL, SMALL.as_published(), replace(SMALL, technical_noise=(Outliers(0.5), Counts()))]
+    "spec", [SMALL, SMALL.as_published(), replace(SMALL, technical_noise=(Outliers(0.5), MoleculeCounts()))]
 )
 def test_a_task_is_a_function_of_spec_and_seed(spec):
     first, second, other = simulate(spec, 3), simulate(spec, 3), simulate(spec, 4)
@@ -223,14 +223,14 @@ def test_dropout_keeps_a_level_with_its_logistic_probability():
 def test_counts_are_poisson():
     """Mean and variance both equal the level: 5 standard errors, false-alarm rate 6e-7 each."""
     rng, n = np.random.default_rng(0), 20_000
-    y = Counts().prepare(rng, np.ones((1, 1)))(rng, np.full((n, 1), 3.0))
+    y = MoleculeCounts().prepare(rng, np.ones((1, 1)))(rng, np.full((n, 1), 3.0))
     assert abs(y.mean() - 3) < 5 * np.sqrt(3 / n)
     assert abs(y.var() / 3 - 1) < 5 * np.sqrt((2 + 1 / 3) / n)
     np.testing.assert_array_equal(y, np.round(y))
 
 
 def test_technical_noise_of_a_task_keeps_knock_outs_at_0_and_the_clean_levels_behind_it():
-    noise = (Outliers(), LibrarySize(), Dropout(), Counts())
+    noise = (Outliers(), LibrarySize(), Dropout(), MoleculeCounts())
     clean, noisy = simulate(SMALL, 7), simulate(replace(SMALL, technical_noise=noise), 7)
     np.testing.assert_array_equal(clean.network.strengths, noisy.network.strengths)
     np.testing.assert_array_equal(noisy.data.x, np.round(noisy.data.x))

@@ -32,7 +32,7 @@ from bacadi.simulate import (
 )
 from bacadi.simulate.expression import GeneExpressionSpec
 from bacadi.simulate.files import decode_spec
-from bacadi.simulate.grn import Counts, Dropout
+from bacadi.simulate.grn import Dropout, MoleculeCounts
 
 ROOT = Path(__file__).parents[2]
 TASKS = sorted((ROOT / "studies" / "tasks").glob("*.toml"))
@@ -122,7 +122,7 @@ def test_lists_of_sections_keep_their_order(tmp_path: Path) -> None:
     text = (
         'type = "expression"\n[[technical_noise]]\ntype = "dropout"\nshape = 2\n[[technical_noise]]\ntype = "counts"\n'
     )
-    assert read_spec(written(tmp_path, text)).technical_noise == (Dropout(shape=2.0), Counts())
+    assert read_spec(written(tmp_path, text)).technical_noise == (Dropout(shape=2.0), MoleculeCounts())
 
 
 def test_auto_stands_for_none() -> None:
