@@ -27,7 +27,6 @@ UNDIRECTED = np.array([[0, 1, 0], [1, 0, 0], [0, 0, 0]], dtype=np.int8)
 TASK = simulate(SyntheticSpec(n_variables=3, graph=RandomErdosRenyi(1)), seed=0)
 
 
-@dataclass(frozen=True)
 class Fixed(AbstractBaseline):
     """Always the same answer."""
 
@@ -38,7 +37,6 @@ class Fixed(AbstractBaseline):
         return Estimate(np.array(self.graph, dtype=np.int8), targets)
 
 
-@dataclass(frozen=True)
 class Coin(AbstractBaseline):
     """An edge 0 -> 1 or none, at random."""
 
@@ -48,7 +46,6 @@ class Coin(AbstractBaseline):
         return Estimate(graph, np.zeros((data.n_contexts, 3), dtype=np.int8))
 
 
-@dataclass(frozen=True)
 class Failing(AbstractBaseline):
     """Fails until alpha is at most `works_at`, and always on samples whose first row is below `never_below`."""
 

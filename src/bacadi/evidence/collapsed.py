@@ -194,7 +194,7 @@ class AbstractEvidence(ABC):
     n_contexts: int
     states: EffectStates
     costly: bool = True  # a score takes milliseconds; samplers then ask for fewer of them
-    has_hyperparameters: bool = True  # nothing is left to choose before sampling
+    is_fitted: bool = True  # nothing is left to choose before sampling
     tables: Any = None  # `gram.GramTables`, where compiled code can compute scores from them
 
     @abstractmethod
