@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binom, norm
 
 from bacadi.data.contexts import ContextData
-from bacadi.errors import StoreError
+from bacadi.errors import InferenceError, StoreError
 from bacadi.evidence.collapsed import CollapsedPosterior
 from bacadi.evidence.effects import draw_hard_effects, effect_states
 from bacadi.evidence.reading import collapse
@@ -31,7 +31,7 @@ from bacadi.model.model import Model
 from bacadi.model.neural import NeuralGaussian
 from bacadi.model.noise import FixedNoise, InferredNoise
 
-from .collapsed_problems import random_collapsed
+from .collapsed_problems import TableEvidence, random_collapsed
 
 MECHANISMS: dict[str, Mechanism] = {
     "linear, known noise": LinearGaussian(FixedNoise(0.7), 1.0, None),
@@ -287,3 +287,21 @@ def test_an_interrupt_in_the_middle_of_a_chunk_changes_nothing(name, tmp_path, m
         ladder.sample(*RUNS[name](), QUICK, 3, None, checkpoint)
     resumed = ladder.sample(*RUNS[name](), QUICK, 3, None, checkpoint)
     assert same(resumed, ladder.sample(*RUNS[name](), QUICK, 3))
+
+
+def without_a_number(name: str, where: str) -> Sampled:
+    """Evidence that is NaN for variable 3, or for the variable where 2 is among its parents."""
+    collapsed, data = RUNS[name]()
+    evidence = collapsed.evidence
+    if isinstance(evidence, TableEvidence):
+        evidence.table[3, slice(None) if where == "start" else (np.arange(16) & 4) > 0] = np.nan
+    else:
+        evidence.tables.total[3, slice(None) if where == "start" else 2] = np.nan
+    return collapsed, data
+
+
+@pytest.mark.parametrize("where", ["start", "move"])
+@pytest.mark.parametrize("name", RUNS)
+def test_evidence_that_is_not_a_number_is_an_error(name: str, where: str) -> None:
+    with pytest.raises(InferenceError, match=r"The evidence of variable number 3 given parents .* is nan"):
+        ladder.sample(*without_a_number(name, where), QUICK, 3)

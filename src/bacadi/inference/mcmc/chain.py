@@ -264,14 +264,17 @@ def rehash(keys, values, new_keys, new_values):  # type: ignore[no-untyped-def]
 
 @inlined
 def evaluate(problem, node, parents, n_parents, state):  # type: ignore[no-untyped-def]
-    """The local score of a node, or NaN with the request filled in where it is not in memory."""
+    """The local score of a node, or NaN with the request filled in where it is not in memory (or not a number)."""
     target, memory, request = problem
     if memory.inline:
-        return local_score(target.tables, node, parents, n_parents, state)
-    key = hash_of(memory, node, parents, n_parents, state)
-    slot = slot_of(memory.keys, key)
-    if memory.keys[slot] == key:
-        return memory.values[slot]
+        key, score = np.uint64(0), local_score(target.tables, node, parents, n_parents, state)
+    else:
+        key = hash_of(memory, node, parents, n_parents, state)
+        slot = slot_of(memory.keys, key)
+        score = memory.values[slot] if memory.keys[slot] == key else np.nan
+    if not math.isnan(score):
+        return score
+    # Not before: what the other node of a proposal lacks may stand in the request.
     request.node[0], request.key[0] = node, key
     request.parents[:] = 0
     for a in range(n_parents):

@@ -107,11 +107,7 @@ class Replica:
         """Compute the score that was requested and keep it."""
         request, node = self.request, int(self.request.node[0])
         value = self.evidence.log_evidence(node, request.parents.astype(bool), request.state.copy())
-        if not math.isfinite(value):
-            raise InferenceError(
-                f"The evidence of variable number {node} given parents {np.flatnonzero(request.parents).tolist()} is "
-                f"{value}; look at the scale of the data (bacadi check)."
-            )
+        _check_finite(value, node, request.parents)
         if 2 * (self.n_kept + 1) > len(self.memory.keys):
             self.memory = larger(self.memory)
         slot = slot_of(self.memory.keys, request.key[0])
@@ -386,6 +382,9 @@ def new_chains(collapsed: CollapsedPosterior, starts: list[Structure], rng: np.r
     states = np.ascontiguousarray(np.stack([states.T for _, states in starts]))
     n, d, m = states.shape
     nodes, masks = np.tile(np.arange(d), n), graphs.transpose(0, 2, 1).reshape(n * d, d).astype(bool)
+    score = collapsed.evidence.log_evidences(nodes, masks, states.reshape(n * d, m))
+    for value, node, parents in zip(score.tolist(), nodes.tolist(), masks, strict=True):
+        _check_finite(value, node, parents)
     prior = collapsed.prior
     return Chains(
         edges=graphs.astype(np.uint8),
@@ -394,12 +393,20 @@ def new_chains(collapsed: CollapsedPosterior, starts: list[Structure], rng: np.r
         n_parents=graphs.sum(axis=1).astype(np.int64),
         states=states,
         n_targets=(states > 0).sum(axis=1).astype(np.int64),
-        score=collapsed.evidence.log_evidences(nodes, masks, states.reshape(n * d, m)).reshape(n, d),
+        score=score.reshape(n, d),
         log_prior=np.array([prior.log_prob_ordered(graph) + prior.log_prob_states(states) for graph, states in starts]),
         place=np.argsort([topological_order(graph) for graph in graphs], axis=1),
         at_level=np.arange(n),
         rng=rng.integers(1, 2**63, 4, dtype=np.uint64),
     )
+
+
+def _check_finite(value: float, node: int, parents: np.ndarray) -> None:
+    if not math.isfinite(value):
+        raise InferenceError(
+            f"The evidence of variable number {node} given parents {np.flatnonzero(parents).tolist()} is {value}; look "
+            "at the scale of the data (bacadi check)."
+        )
 
 
 def empty_memory(rng: np.random.Generator, evidence: AbstractEvidence) -> Memory:
