@@ -46,10 +46,12 @@ class StructurePrior:
 
     @property
     def forbidden(self) -> Bool[np.ndarray, "d d"]:
+        """Edges that never exist."""
         return np.isneginf(self.edge_log_odds)
 
     @property
     def required(self) -> Bool[np.ndarray, "d d"]:
+        """Edges that always exist."""
         return np.isposinf(self.edge_log_odds)
 
     def log_prob_graph(self, graph: Int8[np.ndarray, "d d"]) -> float:
@@ -184,6 +186,7 @@ class EffectStates:
 
     @property
     def n_states(self) -> int:
+        """T, the untouched mechanism included."""
         return len(self.names)
 
 

@@ -224,14 +224,17 @@ class Density(eqx.Module):
 
     @property
     def n_variables(self) -> int:
+        """d, the number of variables."""
         return self.known_targets.shape[1]
 
     @property
     def n_contexts(self) -> int:
+        """M, the number of contexts beside the observational one."""
         return self.known_targets.shape[0]
 
     @property
     def dtype(self) -> jnp.dtype:
+        """The precision of all arrays."""
         return self.known_targets.dtype
 
     @property

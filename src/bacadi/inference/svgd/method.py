@@ -137,6 +137,7 @@ class Descent(NamedTuple):
 
     @property
     def optimizer(self) -> optax.GradientTransformation:
+        """The optax transformation of the method."""
         chosen = self.svgd.optimizer
         return chosen.build() if isinstance(chosen, RMSprop | Adam | SGD) else chosen
 
