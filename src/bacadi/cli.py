@@ -55,6 +55,7 @@ for command in (fit, check, resume, export, simulate, evaluate, demo):
 
 def main() -> NoReturn:
     """Run the command line; exit codes: 0 done, 1 a failure of ours, 2 bad input or usage, 130 interrupted."""
+    sys.path.append("")  # classes of the user's own (module:Class) may stand in the working folder, as with python -m
     try:
         app()
     except BrokenPipeError:  # the reader of a pipe has gone (`bacadi … | head`): nothing is wrong

@@ -80,6 +80,11 @@ ODD = {
 }
 
 
+def three_samples(baseline: AbstractBaseline) -> Bootstrap:
+    """In this process; a baseline that runs all samples together has no processes to count."""
+    return Bootstrap(baseline, n_samples=3, jobs=None if baseline.batched else 1)
+
+
 @pytest.mark.parametrize("baseline", BASELINES)
 def test_an_estimate_is_a_class_of_dags_and_targets(baseline: AbstractBaseline):
     found = baseline.estimate(np.random.default_rng(0), TASK.data, known_to(baseline, TASK.data))
@@ -104,7 +109,7 @@ def test_equal_arguments_give_equal_estimates_and_leave_the_data_alone(baseline:
 def test_known_targets_hold_in_every_draw(baseline: AbstractBaseline):
     known = np.full(TASK.targets.shape, 0.0 if baseline.needs_targets else np.nan)
     known[0], known[1, 3] = [0, 1, 0, 0], 1
-    posterior = run(Bootstrap(baseline, n_samples=3, jobs=1), TASK.data, known)
+    posterior = run(three_samples(baseline), TASK.data, known)
     assert (posterior.intervention_target[..., 0, :] == [0, 1, 0, 0]).all()
     assert (posterior.intervention_target[..., 1, 3] == 1).all()
 
@@ -112,7 +117,7 @@ def test_known_targets_hold_in_every_draw(baseline: AbstractBaseline):
 @pytest.mark.parametrize("baseline", BASELINES)
 def test_a_bootstrap_is_a_posterior_like_any_other(baseline: AbstractBaseline, tmp_path):
     known = known_to(baseline, TASK.data)
-    posterior, again = (run(Bootstrap(baseline, n_samples=3, jobs=1), TASK.data, known, seed=2) for _ in range(2))
+    posterior, again = (run(three_samples(baseline), TASK.data, known, seed=2) for _ in range(2))
     np.testing.assert_array_equal(posterior.log_weight, again.log_weight)
     np.testing.assert_array_equal(posterior.graph, again.graph)
     assert is_acyclic(posterior.graph).all() and np.isclose(posterior.weights.sum(), 1)
@@ -132,7 +137,7 @@ def test_odd_data_give_an_answer_or_one_sentence(baseline: AbstractBaseline, nam
         warnings.simplefilter("error")
         try:
             known = known_to(baseline, ODD[name])
-            posterior = run(Bootstrap(baseline, n_samples=3, jobs=1), ODD[name], known)
+            posterior = run(three_samples(baseline), ODD[name], known)
         except BacadiError as error:
             assert "'x" in str(error) or "'k" in str(error)
         else:

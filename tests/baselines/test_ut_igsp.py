@@ -274,9 +274,9 @@ def test_errors_say_what_to_do():
         UTIGSP().estimate(rng, table(rng.normal(size=(10, 2)), np.repeat([1, 2], 5)), None)
     with pytest.raises(DataError, match="'c2' has no row"):
         UTIGSP().estimate(rng, table(rng.normal(size=(10, 2)), np.repeat([0, 1], 5), 2), None)
-    with pytest.raises(ConfigError, match=r"alpha_inv = 1\.5"):
+    with pytest.raises(ConfigError, match=r"alpha_inv is 1\.5"):
         UTIGSP(alpha_inv=1.5)
-    with pytest.raises(ConfigError, match="n_starts >= 1"):
+    with pytest.raises(ConfigError, match="n_starts is 0; give a whole number of at least 1"):
         UTIGSP(n_starts=0)
 
 

@@ -6,6 +6,7 @@ import re
 import runpy
 import shlex
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import pytest
 import bacadi
 from bacadi.data import from_file
 from bacadi.data.labelled import Labelled
-from bacadi.metrics.evaluate import descriptions, evaluate
+from bacadi.metrics.evaluate import METRICS, descriptions, evaluate
 from bacadi.posterior import Posterior
 from bacadi.simulate import Task, read_spec, simulate
 
@@ -161,6 +162,42 @@ def test_a_posterior_of_other_data_is_pointed_out(run: Run, tmp_path: Path) -> N
         replace(posterior, attrs={**posterior.attrs, "data_sha256": sha256}).save(tmp_path / "run" / "posterior.nc")
         result = run("evaluate", tmp_path / "run", "--truth", tmp_path / "task")
         assert result.exit_code == 0 and ("another file" in result.stderr) == warned
+
+
+MINE = """
+from bacadi.metrics import metric
+from bacadi.model.linear import LinearGaussian
+
+class Mine(LinearGaussian):
+    pass
+
+@metric(edges_drawn="no score: expected number of edges")
+def edges_drawn(comparison):
+    return float(comparison.weights @ comparison.graphs.sum(axis=(1, 2)))
+"""
+
+
+def test_a_module_of_ones_own_brings_its_mechanism_and_its_metrics(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing that a file names is imported unasked; with --import the likelihood and the metric are there."""
+    task = simulated(run, tmp_path)
+    (tmp_path / "mine_of_test_evaluate.py").write_text(MINE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    attrs = {"configuration": {"model": {"mechanism": {"type": "mine_of_test_evaluate:Mine"}}}}
+    replace(posterior_of(task, [task.graph], task.targets), attrs=attrs).save(tmp_path / "run" / "posterior.nc")
+    command = ("evaluate", tmp_path / "run", "--truth", tmp_path / "task")
+    unasked = run(*command)
+    assert unasked.exit_code == 0 and "interventional_nll" not in unasked.stdout
+    assert unasked.stderr.startswith("Warning: ") and "--import mine_of_test_evaluate" in unasked.stderr
+    assert "mine_of_test_evaluate" not in sys.modules
+    try:
+        asked = run(*command, "--import", "mine_of_test_evaluate")
+        assert asked.exit_code == 0 and asked.stderr == "" and "interventional_nll" in asked.stdout
+        assert re.search(r"^edges_drawn +\S+  no score: expected number of edges$", asked.stdout, re.M)
+    finally:
+        METRICS.pop(sys.modules.pop("mine_of_test_evaluate").edges_drawn)
+    assert_refused(run(*command, "--import", "no_such_module"), "--import no_such_module", "cannot be imported")
 
 
 def test_refusals(run: Run, tmp_path: Path) -> None:

@@ -274,9 +274,7 @@ def test_hyperparameters_are_chosen_for_all_nodes_or_each() -> None:
         KernelEvidence(data, states_of(0, 7), kernels, NoisePrior(), per_node=per_node) for per_node in (False, True)
     ]
     one, each = (evidence.fit_hyperparameters(graph, np.zeros((0, 7), np.int8)).groups for evidence in open_)
-    assert not any(evidence.has_hyperparameters for evidence in open_) and set(open_[0].groups) == {
-        Group(kernels[1], 0.01)
-    }
+    assert not any(evidence.is_fitted for evidence in open_) and set(open_[0].groups) == {Group(kernels[1], 0.01)}
     assert open_[0].fit_hyperparameters(0 * graph, np.zeros((0, 7), np.int8)).groups == open_[0].groups
     for group in (*one, each[4], each[5]):
         assert group.ratio <= 0.03 and group.kernel == kernels[0]

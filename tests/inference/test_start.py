@@ -131,7 +131,7 @@ def test_open_choices_are_settled_as_at_the_truth() -> None:
     noise = InferredNoise(1.0, 0.5)
     collapsed = collapse(Model(NeuralGaussian(noise=noise, intercept=False), HardGaussian(noise)), data)
     settled, again = (fit_hyperparameters(collapsed, data).evidence for _ in range(2))
-    assert isinstance(settled, KernelEvidence) and isinstance(again, KernelEvidence) and settled.has_hyperparameters
+    assert isinstance(settled, KernelEvidence) and isinstance(again, KernelEvidence) and settled.is_fitted
     assert settled.groups == again.groups and len(set(settled.groups)) == 1
     requests = np.arange(8), task.graph.T.astype(bool), np.ascontiguousarray(task.targets.T)
 

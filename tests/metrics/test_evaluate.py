@@ -172,6 +172,31 @@ def test_a_table_of_standardised_data_is_in_the_scale_of_the_task(tmp_path):
     assert evaluate(drawn, truth) == pytest.approx(evaluate(from_memory, task))
 
 
+@pytest.mark.parametrize("within", [False, True], ids=["units of the task", "standardised within contexts"])
+@pytest.mark.parametrize("standardize", [False, True], ids=["plain", "standardised"])
+def test_the_true_means_of_effects_have_no_error_in_any_units(standardize, within):
+    """Nor have the true weights; and means off by δ have the error δ / scale in the units of the task."""
+    task = simulate(replace(SPEC, standardize=standardize), seed=1)
+    learned_from = task.data.standardized_within() if within else task.data
+    scaling, (hit, scale) = learned_from.scaling, (task.targets == 1, task.data.scaling.scale)
+    assert standardize != np.allclose(scale, 1) and within != np.allclose(scaling.scale, scale)
+    off = np.arange(1.0, 1 + task.data.n_variables)
+    for delta in (0 * off, off):
+        # Where there is no target a mean means nothing; it must not count.
+        means = np.where(hit, scaling.apply(task.effects.shift + delta), 77.0)
+        weight = task.weights * scaling.scale[:, None] / scaling.scale
+        parameters = {
+            "weight": Labelled(weight[None], ("source", "target")),
+            "effect_mean": Labelled(means[None], ("context", "node")),
+        }
+        posterior = Posterior.from_draws(learned_from, task.graph[None], task.targets[None], parameters=parameters)
+        values = evaluate(posterior, task)
+        wanted = np.sqrt(np.mean(np.broadcast_to(delta / scale, hit.shape)[hit] ** 2))
+        assert values["effect_mean_rmse"] == pytest.approx(wanted, abs=1e-9)
+        assert values["effect_mean_coverage"] == 1
+        assert values["total_effect_rmse"] == pytest.approx(0, abs=1e-9)
+
+
 @pytest.mark.parametrize("mechanism", [NeuralTruth(), SPEC.mechanism])
 def test_a_task_from_files_gives_what_the_task_gives(tmp_path, mechanism):
     task = simulate(replace(SPEC, mechanism=mechanism), seed=2)

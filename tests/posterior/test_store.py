@@ -1,6 +1,5 @@
 """Posterior files: exact round trips and refusals in words."""
 
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -95,15 +94,21 @@ def test_layout_is_that_of_arviz(posterior, tmp_path):
         assert file["posterior/graph"].compression == "gzip"
 
 
-def test_a_paper_sized_run_is_small_and_saved_in_a_second_with_the_same_bytes(make_posterior, tmp_path):
+def test_a_paper_sized_run_is_small_and_saved_again_in_the_same_bytes(make_posterior, tmp_path):
+    """Every array is written once and in one piece, zeros and ones compressed: what keeps a file small and quick."""
     posterior = make_posterior(np.random.default_rng(0), d=20, m=20, shape=(1, 20))
     save(posterior, tmp_path / "first.nc")
-    start = time.perf_counter()
     save(posterior, tmp_path / "second.nc")
-    assert time.perf_counter() - start < 1
     first = (tmp_path / "first.nc").read_bytes()
     assert len(first) < 1_000_000
     assert first == (tmp_path / "second.nc").read_bytes()
+    with h5py.File(tmp_path / "first.nc") as file:
+        for name in ("graph", "intervention_target"):
+            stored = file["posterior"][name]
+            assert stored.chunks == stored.shape and stored.compression == "gzip"
+            assert stored.id.get_storage_size() < stored.size / 3  # a bit and a little in place of a byte
+        for name in posterior.parameters:
+            assert file["posterior"][name].chunks is None
 
 
 def test_what_is_no_netcdf_file_is_refused(tmp_path):

@@ -10,13 +10,13 @@ from bacadi.errors import ConfigError
 from bacadi.graph import is_acyclic
 from bacadi.simulate import (
     CellTypes,
-    Counts,
     Dropout,
     GeneExpressionSpec,
     HeldOutKnockOuts,
     KnockOuts,
     Langevin,
     LibrarySize,
+    MoleculeCounts,
     Outliers,
     RandomErdosRenyi,
     Regulation,
@@ -47,6 +47,15 @@ def test_the_paper_design():
     assert (task.network.basal[:, ~masters] == 0).all()
     assert (task.data.x >= 0).all()
     assert np.isfinite(task.data.x).all()
+
+
+def test_tasks_of_earlier_versions_are_drawn_again():
+    """Values of version 0.1.0 at commit 41905ca: the last cell, and the sum over held-out cells."""
+    held_out = HeldOutKnockOuts(2, rows_per_context=5)
+    task = simulate(GeneExpressionSpec(6, langevin=Langevin(time=1.0), knock_outs=KnockOuts(3), held_out=held_out), 11)
+    cell = [0.5572879386, 3.1104567216, 7.275982199, 4.9637339049, 0.0, 2.4881502267]
+    np.testing.assert_allclose(task.data.x[-1], cell, atol=1e-9)
+    assert task.held_out.x.sum() == pytest.approx(112.4098266, rel=1e-8)
 
 
 def test_knocked_out_genes_are_0_in_their_context_and_expressed_elsewhere():
@@ -83,7 +92,7 @@ def test_every_context_has_all_cell_types():
 
 
 @pytest.mark.parametrize(
-    "spec", [SMALL, SMALL.as_published(), replace(SMALL, technical_noise=(Outliers(0.5), Counts()))]
+    "spec", [SMALL, SMALL.as_published(), replace(SMALL, technical_noise=(Outliers(0.5), MoleculeCounts()))]
 )
 def test_a_task_is_a_function_of_spec_and_seed(spec):
     first, second, other = simulate(spec, 3), simulate(spec, 3), simulate(spec, 4)
@@ -142,6 +151,26 @@ def test_recomputed_half_responses_hide_the_knock_out_from_genes_further_down():
     np.testing.assert_allclose(network.levels(wild_type, out)[0, 3], 0.2 * 4 / 0.8)
 
 
+@pytest.mark.parametrize("by_context", [False, True], ids=["of the wild type", "recomputed"])
+def test_cells_of_every_context_have_the_half_responses_of_the_specification(by_context):
+    """Without noise cells stay at the steady state, in which half responses show; held-out contexts have their own."""
+    spec = replace(SMALL, langevin=Langevin(noise=0.0, time=4.0, step=0.04), half_responses_by_context=by_context)
+    task = simulate(spec, 9)
+    network, differs = task.network, 0
+    for data, types, targets in (
+        (task.data, task.cell_type, task.targets),
+        (task.held_out, task.held_out_cell_type, task.held_out_targets),
+    ):
+        for k in np.unique(data.context):
+            out = targets[k - 1] == 1 if k else np.zeros(6, bool)
+            own, wild_type = network.half_responses(out), network.half_responses()
+            rows = data.context == k
+            levels = network.levels(own if by_context else wild_type, out)[types[rows]]
+            np.testing.assert_allclose(data.x[rows], levels, atol=1e-9)
+            differs += not np.allclose(network.levels(own, out), network.levels(wild_type, out))
+    assert differs > 1
+
+
 def test_a_short_knock_out_varies_less_than_the_steady_state():
     """Within a cell type the variance of an untouched gene is 1 - e^(-2λ·.3) = .38 of its stationary value. From 1,000
     cells each, both ends of the band are more than 5 standard errors off: false-alarm rate 6e-7."""
@@ -194,14 +223,14 @@ def test_dropout_keeps_a_level_with_its_logistic_probability():
 def test_counts_are_poisson():
     """Mean and variance both equal the level: 5 standard errors, false-alarm rate 6e-7 each."""
     rng, n = np.random.default_rng(0), 20_000
-    y = Counts().prepare(rng, np.ones((1, 1)))(rng, np.full((n, 1), 3.0))
+    y = MoleculeCounts().prepare(rng, np.ones((1, 1)))(rng, np.full((n, 1), 3.0))
     assert abs(y.mean() - 3) < 5 * np.sqrt(3 / n)
     assert abs(y.var() / 3 - 1) < 5 * np.sqrt((2 + 1 / 3) / n)
     np.testing.assert_array_equal(y, np.round(y))
 
 
 def test_technical_noise_of_a_task_keeps_knock_outs_at_0_and_the_clean_levels_behind_it():
-    noise = (Outliers(), LibrarySize(), Dropout(), Counts())
+    noise = (Outliers(), LibrarySize(), Dropout(), MoleculeCounts())
     clean, noisy = simulate(SMALL, 7), simulate(replace(SMALL, technical_noise=noise), 7)
     np.testing.assert_array_equal(clean.network.strengths, noisy.network.strengths)
     np.testing.assert_array_equal(noisy.data.x, np.round(noisy.data.x))

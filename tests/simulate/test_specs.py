@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bacadi.config.codec import encode, load
+from bacadi.config.layers import configure
 from bacadi.config.names import NAMES
 from bacadi.errors import ConfigError
 from bacadi.simulate import (
@@ -31,7 +32,7 @@ from bacadi.simulate import (
 )
 from bacadi.simulate.expression import GeneExpressionSpec
 from bacadi.simulate.files import decode_spec
-from bacadi.simulate.grn import Counts, Dropout
+from bacadi.simulate.grn import Dropout, MoleculeCounts
 
 ROOT = Path(__file__).parents[2]
 TASKS = sorted((ROOT / "studies" / "tasks").glob("*.toml"))
@@ -79,6 +80,18 @@ def test_a_ready_file_says_what_the_paper_does(name: str) -> None:
     assert read_spec(next(path for path in TASKS if path.stem == name)) == PAPER[name]
 
 
+def test_every_toml_file_of_the_repository_can_be_read() -> None:
+    """Specifications of tasks have the key `type` at the top, configurations of a fit have not."""
+    files = [path for folder in ("studies", "examples", "benchmarks") for path in (ROOT / folder).rglob("*.toml")]
+    specs = [path for path in files if "type" in tomllib.loads(path.read_text(encoding="utf-8"))]
+    assert len(specs) == len(TASKS) + 1 and len(files) > len(specs)
+    for path in files:
+        if path in specs:
+            assert decode_spec(encode(read_spec(path)), "here") == read_spec(path)
+        else:
+            assert configure(file=path).model is not None
+
+
 @pytest.mark.parametrize("path", TASKS, ids=lambda path: path.stem)
 def test_every_ready_file_makes_a_task(path: Path) -> None:
     spec = read_spec(path)
@@ -109,7 +122,7 @@ def test_lists_of_sections_keep_their_order(tmp_path: Path) -> None:
     text = (
         'type = "expression"\n[[technical_noise]]\ntype = "dropout"\nshape = 2\n[[technical_noise]]\ntype = "counts"\n'
     )
-    assert read_spec(written(tmp_path, text)).technical_noise == (Dropout(shape=2.0), Counts())
+    assert read_spec(written(tmp_path, text)).technical_noise == (Dropout(shape=2.0), MoleculeCounts())
 
 
 def test_auto_stands_for_none() -> None:

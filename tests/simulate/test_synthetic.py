@@ -73,6 +73,37 @@ def test_a_task_is_a_function_of_spec_and_seed(effect, mechanism):
     assert (first.data.x != other.data.x).any()
 
 
+GOLDEN = [
+    (
+        LinearTruth(),
+        Hard(),
+        [-5.5832340182, 0.0896662093, -25.0967478559, -9.9126275308, -0.0971445939, 0.0202371342],
+        (5.20396159, -77.907032),
+    ),
+    (
+        NeuralTruth(),
+        Soft(),
+        [1.4648911589, 0.0896662093, 2.0438405556, 2.9330620231, 1.7057077269, 0.0202371342],
+        (31.41237072, -51.472807),
+    ),
+    (
+        NeuralTruth(hidden=3),
+        Scale(),
+        [-0.6016517761, 0.0896662093, 0.2992288701, 0.0799481462, 0.2572706199, 0.0202371342],
+        (35.90225646, -113.46399),
+    ),
+]
+
+
+@pytest.mark.parametrize(("mechanism", "effect", "row", "held_out"), GOLDEN)
+def test_tasks_of_earlier_versions_are_drawn_again(mechanism, effect, row, held_out):
+    """Values of version 0.1.0 at commit 41905ca: the last row of a context; Σ x and Σ log p of held-out rows."""
+    interventions, test = Interventions(4, 2, 1, 7, effect), HeldOut(3, 9, 2, effect)
+    task = simulate(SyntheticSpec(6, RandomErdosRenyi(1.5), mechanism, UniformNoise(), interventions, test), seed=11)
+    np.testing.assert_allclose(task.data.x[-8], row, atol=1e-9)
+    assert (task.held_out.x.sum(), task.held_out_log_density().sum()) == pytest.approx(held_out, rel=1e-7)
+
+
 def test_more_rows_keep_the_network():
     few, many = simulate(with_effect(Hard(), rows=5), 3), simulate(with_effect(Hard(), rows=50), 3)
     np.testing.assert_array_equal(few.graph, many.graph)
@@ -137,6 +168,20 @@ def test_kinds_of_effects_in_their_numbers():
     assert (own[0].weight != task["Soft"].weights).any()
     np.testing.assert_array_equal(own[0].weight != 0, task["Soft"].graph == 1)
     assert all(theta is None for theta in task["Shift"].effects.theta)
+
+
+def test_means_of_hard_effects_are_gaussian_beyond_their_offset():
+    """μ = z + offset · sign z with z ~ N(0, mean_std²): Kolmogorov-Smirnov and the spread of 3,600 draws of z, and
+    their signs, in bands of 5 standard errors; false-alarm rate 6e-7 each."""
+    d = 60
+    interventions = Interventions(effect=Hard(offset=3.0, mean_std=0.7), n_contexts=d, targets_per_context=d)
+    task = simulate(replace(SMALL, n_variables=d, interventions=interventions), 15)
+    means = task.effects.shift.ravel()
+    z = np.sign(means) * (np.abs(means) - 3)
+    assert (np.abs(means) >= 3).all() and means.size == d * d
+    assert stats.kstest(z / 0.7, "norm").pvalue > 6e-7
+    assert abs(z.std() / 0.7 - 1) < 5 / np.sqrt(2 * z.size)
+    assert abs(np.sign(means).mean()) < 5 / np.sqrt(z.size)
 
 
 def test_weak_effects_are_weak():

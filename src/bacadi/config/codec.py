@@ -35,14 +35,17 @@ class Place(NamedTuple):
     modules: tuple[str, ...] | None = None
 
     def below(self, key: str) -> "Place":
+        """The place of a table under `key`."""
         return self._replace(path=(*self.path, key))
 
     def key(self, name: str) -> str:
+        """A key of this table, as messages name it."""
         section = f"of section [{'.'.join(self.path)}] " if self.path else ""
         return f"The key {quoted(name)} {section}in {self.source}"
 
     @property
     def words(self) -> str:
+        """This table, as messages name it."""
         return f"The section [{'.'.join(self.path)}] in {self.source}" if self.path else f"The file {self.source}"
 
 

@@ -46,10 +46,12 @@ class StructurePrior:
 
     @property
     def forbidden(self) -> Bool[np.ndarray, "d d"]:
+        """Edges that never exist."""
         return np.isneginf(self.edge_log_odds)
 
     @property
     def required(self) -> Bool[np.ndarray, "d d"]:
+        """Edges that always exist."""
         return np.isposinf(self.edge_log_odds)
 
     def log_prob_graph(self, graph: Int8[np.ndarray, "d d"]) -> float:
@@ -184,6 +186,7 @@ class EffectStates:
 
     @property
     def n_states(self) -> int:
+        """T, the untouched mechanism included."""
         return len(self.names)
 
 
@@ -194,7 +197,7 @@ class AbstractEvidence(ABC):
     n_contexts: int
     states: EffectStates
     costly: bool = True  # a score takes milliseconds; samplers then ask for fewer of them
-    has_hyperparameters: bool = True  # nothing is left to choose before sampling
+    is_fitted: bool = True  # nothing is left to choose before sampling
     tables: Any = None  # `gram.GramTables`, where compiled code can compute scores from them
 
     @abstractmethod

@@ -25,7 +25,7 @@ from bacadi.model.effects import (
 from bacadi.model.noise import LOG_2PI
 
 
-class State(NamedTuple):
+class EffectState(NamedTuple):
     """One state that an effect adds: see `EffectStates`."""
 
     name: str
@@ -37,7 +37,7 @@ class State(NamedTuple):
 def effect_states(effect: Effect, data: ContextData) -> EffectStates:
     """All states of a variable in a context under an effect, the untouched mechanism first."""
     added = states_of(effect)
-    every = (State("none", EffectKind.NONE), *added)
+    every = (EffectState("none", EffectKind.NONE), *added)
     hard = [part for part in parts_of(effect) if isinstance(part, HardGaussian)]
     evidence = np.zeros((data.n_contexts, data.n_variables))
     return EffectStates(
@@ -50,34 +50,34 @@ def effect_states(effect: Effect, data: ContextData) -> EffectStates:
 
 
 @singledispatch
-def states_of(effect: Effect) -> Iterable[State]:
+def states_of(effect: Effect) -> Iterable[EffectState]:
     """The states that an effect adds, with their shares; register a kind of your own here."""
     raise NoClosedForm(f"{type(effect).__name__} has no closed-form evidence; use method svgd with it.")
 
 
 @states_of.register
-def _(effect: HardGaussian) -> Iterable[State]:
-    return [State("hard", EffectKind.HARD)]
+def _(effect: HardGaussian) -> Iterable[EffectState]:
+    return [EffectState("hard", EffectKind.HARD)]
 
 
 @states_of.register
-def _(effect: SoftGaussian) -> Iterable[State]:
-    return [State("soft", EffectKind.SOFT)]
+def _(effect: SoftGaussian) -> Iterable[EffectState]:
+    return [EffectState("soft", EffectKind.SOFT)]
 
 
 @states_of.register
-def _(effect: ShiftGaussian) -> Iterable[State]:
-    return [State("shift", EffectKind.SHIFT, effect.prior_std)]
+def _(effect: ShiftGaussian) -> Iterable[EffectState]:
+    return [EffectState("shift", EffectKind.SHIFT, effect.prior_std)]
 
 
 @states_of.register
-def _(effect: ScaleGaussian) -> Iterable[State]:
+def _(effect: ScaleGaussian) -> Iterable[EffectState]:
     share = 1 / len(effect.ratios)
-    return [State(f"scale {ratio:g}", EffectKind.SCALE, ratio, share) for ratio in effect.ratios]
+    return [EffectState(f"scale {ratio:g}", EffectKind.SCALE, ratio, share) for ratio in effect.ratios]
 
 
 @states_of.register
-def _(effect: EffectMixture) -> Iterable[State]:
+def _(effect: EffectMixture) -> Iterable[EffectState]:
     shares = effect.shares or (1 / len(effect.effects),) * len(effect.effects)
     parts = zip(effect.effects, shares, strict=True)
     return [state._replace(share=state.share * share) for part, share in parts for state in states_of(part)]

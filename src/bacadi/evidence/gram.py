@@ -127,6 +127,7 @@ def columns_of(tables, node, parents, n_parents):  # type: ignore[no-untyped-def
 
 @compiled
 def add_precision(tables, matrix, columns, node):  # type: ignore[no-untyped-def]
+    """Add Λ to the Gram matrix of the regressors."""
     for a in range(len(columns) - 1):
         matrix[a, a] += tables.prior.precision[node, columns[a]]
 

@@ -52,6 +52,10 @@ class RowsEvidence(AbstractEvidence):
         return float(total)
 
 
+PROBE = ContextData(np.zeros((2, 1)), np.array([0, 1]), ("x",), ("k",), "obs")
+"""Two rows of one variable, to ask a model whether it has a reading at all."""
+
+
 @singledispatch
 def evidence_of(mechanism: Mechanism, data: ContextData, states: EffectStates) -> AbstractEvidence:
     """The local terms of a mechanism with its parameters integrated out.
@@ -88,9 +92,8 @@ def is_collapsible(model: Model) -> bool:
     >>> is_collapsible(Model()), is_collapsible(Model(mechanism=NeuralGaussian(hidden=(8, 8))))
     (True, False)
     """
-    probe = ContextData(np.zeros((2, 1)), np.array([0, 1]), ("x",), ("k",), "obs")
     try:
-        collapse(model, probe)
+        collapse(model, PROBE)
     except NoClosedForm:
         return False
     return True

@@ -71,6 +71,7 @@ class Checkpoint:
         return saved
 
     def remove(self) -> None:
+        """Delete the file, if it is there."""
         self.path.unlink(missing_ok=True)
 
 

@@ -25,6 +25,7 @@ from bacadi.config.choices import option
 from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError, InferenceError
 from bacadi.evidence.collapsed import CollapsedPosterior, StructurePrior
+from bacadi.evidence.reading import PROBE, collapse
 from bacadi.graph import all_dags
 from bacadi.graph.enumerate import MAX_DAG_NODES, log_orders
 from bacadi.inference.collapsed import collapsed_problem, posterior_fields
@@ -50,6 +51,7 @@ class Exact(AbstractMethod):
 
     def check(self, problem: Problem) -> None:
         super().check(problem)
+        collapse(problem.model, PROBE)  # refuses a model without closed-form evidence
         if problem.data.n_variables > MAX_DAG_NODES:
             raise ConfigError(
                 f"--method exact lists all graphs of at most {MAX_DAG_NODES} variables and the data have "

@@ -8,11 +8,11 @@ from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int, Int8, Shaped
+from jaxtyping import Int, Int8, Shaped
 
 from bacadi.errors import DataError
 from bacadi.graph import chain_components, consistent_union, orientations_by_source, skeleton
-from bacadi.metrics.structure import refuse_cycles, sid_of_dags, weighted_mean
+from bacadi.metrics.structure import Graph, Graphs, Weights, refuse_cycles, sid_of_dags, weighted_mean
 
 MAX_SUBPROBLEMS = 2000
 
@@ -36,13 +36,11 @@ class _TooLarge(Exception):
     """A chain component has more parts than are worth visiting."""
 
 
-def sid_bounds(
-    pdag: Shaped[np.ndarray, "d d"], truth: Shaped[np.ndarray, "d d"], max_subproblems: int = MAX_SUBPROBLEMS
-) -> SIDBounds:
-    """The smallest and the largest SID(G, truth) over the DAGs G that a partially directed graph stands for.
+def sid_bounds(pdag: Graph, truth: Graph, max_subproblems: int = MAX_SUBPROBLEMS) -> SIDBounds:
+    """Bound SID(G, truth) over the DAGs G that a partially directed graph represents.
 
     SID(G, H) = Σ_i c_i(parents of i in G), so the bounds add over the chain components. Inside one, the source is
-    chosen in every way and what remains undirected is solved alike, each part once. A component with more than
+    chosen in every way and what remains undirected is solved the same way, each part once. A component with more than
     `max_subproblems` parts (a clique of 11 nodes) gets the sums of each node's own smallest and largest cost over the
     parent sets that make no new v-structure, which the true bounds lie between.
 
@@ -54,9 +52,7 @@ def sid_bounds(
     return _sid_bounds(pdag, truth, _costs(truth), max_subproblems)
 
 
-def expected_sid_bounds(
-    pdags: Shaped[np.ndarray, "n d d"], weights: Float[np.ndarray, " n"], truth: Shaped[np.ndarray, "d d"]
-) -> SIDBounds:
+def expected_sid_bounds(pdags: Graphs, weights: Weights, truth: Graph) -> SIDBounds:
     """The weighted means of the lower and of the upper bound over several classes; the paper's E-SID is the midpoint.
 
     >>> undirected, truth = np.array([[0, 1], [1, 0]]), np.array([[0, 1], [0, 0]])
@@ -76,9 +72,7 @@ def expected_sid_bounds(
     return SIDBounds(float(lower), float(upper), all(exact))
 
 
-def favour_undirected(
-    pdags: Shaped[np.ndarray, "*batch d d"], truth: Shaped[np.ndarray, "d d"]
-) -> Int8[np.ndarray, "*batch d d"]:
+def favour_undirected(pdags: Shaped[np.ndarray, "*batch d d"], truth: Graph) -> Int8[np.ndarray, "*batch d d"]:
     """The graphs with undirected edges read in the method's favour, as the paper does for AUPRC.
 
     An undirected edge takes the direction of the true edge where there is one; elsewhere it counts as one wrong edge
@@ -94,7 +88,7 @@ def favour_undirected(
     return np.asarray(np.where(undirected, chosen, edges), dtype=np.int8)
 
 
-def _costs(truth: Shaped[np.ndarray, "d d"]) -> Cost:
+def _costs(truth: Graph) -> Cost:
     """c_i(parents) - c_i(no parents): wrong effects of node i. Only node i has parents in the graph that is scored."""
     empty = np.zeros_like(truth)
     base = sid_of_dags(empty, truth)
@@ -110,9 +104,7 @@ def _costs(truth: Shaped[np.ndarray, "d d"]) -> Cost:
     return cost
 
 
-def _sid_bounds(
-    pdag: Shaped[np.ndarray, "d d"], truth: Shaped[np.ndarray, "d d"], cost: Cost, max_subproblems: int
-) -> SIDBounds:
+def _sid_bounds(pdag: Graph, truth: Graph, cost: Cost, max_subproblems: int) -> SIDBounds:
     try:
         closed = consistent_union(pdag)
     except ValueError as error:

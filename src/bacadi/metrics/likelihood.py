@@ -29,10 +29,13 @@ from bacadi.model.noise import log_normal
 from bacadi.posterior.posterior import Draw, Posterior
 from bacadi.simulate.network import Effects
 
+Rows = Float[np.ndarray, "n d"]
+Contexts = Int[np.ndarray, " n"]
+Weights = Float[np.ndarray, " draws"]
+LogRows = Float[np.ndarray, "draws n"]
 
-def interventional_nll(
-    log_p: Float[np.ndarray, "draws n"], weights: Float[np.ndarray, " draws"], context: Int[np.ndarray, " n"]
-) -> float:
+
+def interventional_nll(log_p: LogRows, weights: Weights, context: Contexts) -> float:
     """The paper's I-NLL = -1/K Σ_k 1/n_k Σ_{n in k} Σ_l w_l log p(x_n | draw l): a mean over contexts, per sample.
 
     It asks every draw to be good: a draw of weight .01 that rules out a row can outweigh all others.
@@ -44,9 +47,7 @@ def interventional_nll(
     return -_mean_over_contexts(weights @ log_p, context)
 
 
-def predictive_nll(
-    log_p: Float[np.ndarray, "draws n"], weights: Float[np.ndarray, " draws"], context: Int[np.ndarray, " n"]
-) -> float:
+def predictive_nll(log_p: LogRows, weights: Weights, context: Contexts) -> float:
     """The same with the logarithm outside: -1/K Σ_k 1/n_k Σ_{n in k} log Σ_l w_l p(x_n | draw l).
 
     It scores the prediction that the draws make together, and is never larger than `interventional_nll`.
@@ -58,9 +59,7 @@ def predictive_nll(
     return -_mean_over_contexts(logsumexp(log_p + np.log(weights)[:, None], axis=0), context)
 
 
-def effect_log_density(
-    x: Float[np.ndarray, "n d"], context: Int[np.ndarray, " n"], effects: Effects
-) -> Float[np.ndarray, "n d"]:
+def effect_log_density(x: Rows, context: Contexts, effects: Effects) -> Rows:
     """log N(x_nj | shift_kj, std_kj²) where j is the target of a hard effect with noise in the row's context, else 0.
 
     A point mass (a knocked-out gene) has no density, and one of an effect that keeps the parents depends on the
@@ -74,8 +73,8 @@ def effect_log_density(
     return log_p
 
 
-def untargeted(context: Int[np.ndarray, " n"], targets: Int8[np.ndarray, "m d"]) -> Float[np.ndarray, "n d"]:
-    """1 where a variable is not a target in the context of the row; context 0 has no targets, row k - 1 is context k.
+def untargeted(context: Contexts, targets: Int8[np.ndarray, "m d"]) -> Rows:
+    """1 where a variable is not a target in the context of the row; context 0 has none, row k - 1 is context k.
 
     >>> untargeted(np.array([0, 2, 1]), np.array([[1, 0], [0, 1]], dtype=np.int8)).tolist()
     [[1.0, 1.0], [1.0, 0.0], [0.0, 1.0]]
@@ -84,9 +83,7 @@ def untargeted(context: Int[np.ndarray, " n"], targets: Int8[np.ndarray, "m d"])
     return 1.0 - hit[context]
 
 
-def _with_weight(
-    weights: Float[np.ndarray, " draws"], log_p: Float[np.ndarray, "draws n"]
-) -> tuple[Float[np.ndarray, " kept"], Float[np.ndarray, "kept n"]]:
+def _with_weight(weights: Weights, log_p: LogRows) -> tuple[Float[np.ndarray, " kept"], Float[np.ndarray, "kept n"]]:
     """Normalised weights of the draws that have one: 0 times a density of 0 is nothing, not undefined."""
     if not (weights >= 0).all() or not weights.sum() > 0:
         raise DataError(
@@ -96,7 +93,7 @@ def _with_weight(
     return weights[kept] / weights.sum(), log_p[kept]
 
 
-def _mean_over_contexts(values: Float[np.ndarray, " n"], context: Int[np.ndarray, " n"]) -> float:
+def _mean_over_contexts(values: Float[np.ndarray, " n"], context: Contexts) -> float:
     _, inverse, counts = np.unique(context, return_inverse=True, return_counts=True)
     if not len(counts):
         raise DataError("There are no held-out rows, so a likelihood is not defined; give held-out data.")
@@ -107,12 +104,10 @@ class AbstractDensity(ABC):
     """The density of every variable given its parents in the graph of a draw."""
 
     @abstractmethod
-    def log_density(self, draw: Draw, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+    def log_density(self, draw: Draw, x: Rows) -> Rows:
         """log p(x_nj | parents of j in row n), entry by entry."""
 
-    def log_rows(
-        self, draws: Sequence[Draw], x: Float[np.ndarray, "n d"], counted: Float[np.ndarray, "n d"]
-    ) -> Float[np.ndarray, "draws n"]:
+    def log_rows(self, draws: Sequence[Draw], x: Rows, counted: Rows) -> LogRows:
         """Σ_j counted_nj log p(x_nj | parents) of each row under each draw."""
         return np.stack([(self.log_density(draw, x) * counted).sum(axis=1) for draw in draws])
 
@@ -129,7 +124,7 @@ class MechanismDensity(AbstractDensity):
 
     mechanism: AbstractMechanism
 
-    def log_density(self, draw: Draw, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+    def log_density(self, draw: Draw, x: Rows) -> Rows:
         if not self.has_noise(draw.parameters):
             raise DataError(
                 "The posterior holds neither a noise_std nor a model with fixed noise, so its likelihood is not "
@@ -152,7 +147,7 @@ class InUnits(AbstractDensity):
     density: AbstractDensity
     units: Scaling
 
-    def log_density(self, draw: Draw, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+    def log_density(self, draw: Draw, x: Rows) -> Rows:
         return self.density.log_density(draw, self.units.apply(x)) - np.log(self.units.scale)
 
 
@@ -172,19 +167,17 @@ class FunctionDensity(AbstractDensity):
         stored = {name: item.values for name, item in posterior.constant_data.items() if name.startswith("hidden_")}
         return cls(stored, units_of(posterior))
 
-    def log_density(self, draw: Draw, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+    def log_density(self, draw: Draw, x: Rows) -> Rows:
         return np.stack([column[0] for column in self._columns([draw], x)], axis=1)
 
-    def log_rows(
-        self, draws: Sequence[Draw], x: Float[np.ndarray, "n d"], counted: Float[np.ndarray, "n d"]
-    ) -> Float[np.ndarray, "draws n"]:
+    def log_rows(self, draws: Sequence[Draw], x: Rows, counted: Rows) -> LogRows:
         """Node by node, since draws that share the parents of a node share its features."""
         total = np.zeros((len(draws), len(x)))
         for node, column in enumerate(self._columns(draws, x)):
             total += column * counted[:, node]
         return total
 
-    def _columns(self, draws: Sequence[Draw], x: Float[np.ndarray, "n d"]) -> Iterator[Float[np.ndarray, "draws n"]]:
+    def _columns(self, draws: Sequence[Draw], x: Rows) -> Iterator[LogRows]:
         names = {"output_weight", "output_bias", "linear_weight"} & set(draws[0].parameters)
         functions = Functions.of(self.hidden, {name: np.stack([d.parameters[name] for d in draws]) for name in names})
         graphs, scaled = np.stack([draw.graph for draw in draws]), self.units.apply(x)
@@ -212,12 +205,7 @@ class BGeNode(NamedTuple):
 
     @classmethod
     def fit(
-        cls,
-        bge: BGe,
-        x: Float[np.ndarray, "n d"],
-        node: int,
-        parents: Bool[np.ndarray, " d"],
-        rows: Bool[np.ndarray, " n"],
+        cls, bge: BGe, x: Rows, node: int, parents: Bool[np.ndarray, " d"], rows: Bool[np.ndarray, " n"]
     ) -> "BGeNode":
         """Learn from the marked rows."""
         family = x[rows][:, [*np.flatnonzero(parents), node]]
@@ -249,7 +237,7 @@ class EvidenceNode:
     """
 
     mechanism: Any
-    x: Float[np.ndarray, "n d"]
+    x: Rows
     node: int
     parents: Bool[np.ndarray, " d"]
     rows: Bool[np.ndarray, " n"]
@@ -300,7 +288,7 @@ class FittedDensity(AbstractDensity):
             nodes.append(self._learned[key])
         return nodes
 
-    def log_density(self, draw: Draw, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+    def log_density(self, draw: Draw, x: Rows) -> Rows:
         pairs = zip(self.nodes(draw), draw.graph.T != 0, x.T, strict=True)
         return np.stack([node.log_density(x[:, parents], column) for node, parents, column in pairs], axis=1)
 
@@ -341,9 +329,7 @@ def density_of(posterior: Posterior, data: ContextData, modules: Sequence[str] =
     return None
 
 
-def log_rows(
-    posterior: Posterior, density: AbstractDensity, x: Float[np.ndarray, "n d"], counted: Float[np.ndarray, "n d"]
-) -> tuple[Float[np.ndarray, " draws"], Float[np.ndarray, "draws n"]]:
+def log_rows(posterior: Posterior, density: AbstractDensity, x: Rows, counted: Rows) -> tuple[Weights, LogRows]:
     """Weights of the draws that have one, and Σ_j counted_nj log p(x_nj | parents) of each row under each of them."""
     weights, draws = zip(*posterior.draws(), strict=True)
     return np.array(weights), density.log_rows(draws, x, counted)

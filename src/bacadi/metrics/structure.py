@@ -11,8 +11,12 @@ from jaxtyping import Float, Shaped
 from bacadi.errors import DataError, InferenceError
 from bacadi.graph import find_cycle, is_acyclic, transitive_closure
 
+Graph = Shaped[np.ndarray, "d d"]
+Graphs = Shaped[np.ndarray, "n d d"]
+Weights = Float[np.ndarray, " n"]
 
-def structural_hamming_distance(graph: Shaped[np.ndarray, "d d"], truth: Shaped[np.ndarray, "d d"]) -> int:
+
+def structural_hamming_distance(graph: Graph, truth: Graph) -> int:
     """The number of pairs of nodes whose edge differs; a reversed edge counts once.
 
     Edges may be undirected (both entries 1), so a CPDAG is compared with the CPDAG of the truth: an undirected edge
@@ -25,7 +29,7 @@ def structural_hamming_distance(graph: Shaped[np.ndarray, "d d"], truth: Shaped[
     return int(np.triu(differs | differs.T, k=1).sum())
 
 
-def structural_intervention_distance(graph: Shaped[np.ndarray, "d d"], truth: Shaped[np.ndarray, "d d"]) -> int:
+def structural_intervention_distance(graph: Graph, truth: Graph) -> int:
     """The number of ordered pairs (i, j) for which the parents of i in `graph` do not give p(x_j | do(x_i)) in `truth`.
 
     Peters and Bühlmann (2015), for two DAGs; at most d(d - 1).
@@ -38,9 +42,7 @@ def structural_intervention_distance(graph: Shaped[np.ndarray, "d d"], truth: Sh
     return sid_of_dags(graph, truth)
 
 
-def expected_shd(
-    graphs: Shaped[np.ndarray, "n d d"], weights: Float[np.ndarray, " n"], truth: Shaped[np.ndarray, "d d"]
-) -> float:
+def expected_shd(graphs: Graphs, weights: Weights, truth: Graph) -> float:
     """The mean structural Hamming distance of weighted graphs: E-SHD = Σ_n w_n SHD(G_n, G) / Σ_n w_n.
 
     >>> truth = np.array([[0, 1], [0, 0]])
@@ -50,9 +52,7 @@ def expected_shd(
     return float(weighted_mean(structural_hamming_distance, graphs, weights, truth))
 
 
-def expected_sid(
-    graphs: Shaped[np.ndarray, "n d d"], weights: Float[np.ndarray, " n"], truth: Shaped[np.ndarray, "d d"]
-) -> float:
+def expected_sid(graphs: Graphs, weights: Weights, truth: Graph) -> float:
     """The mean structural intervention distance of weighted DAGs: E-SID = Σ_n w_n SID(G_n, G) / Σ_n w_n.
 
     It rewards dense graphs, so it is read beside `expected_shd`. All graphs have to be acyclic.
@@ -65,7 +65,7 @@ def expected_sid(
     return float(weighted_mean(sid_of_dags, graphs, weights, truth))
 
 
-def sid_of_dags(graph: Shaped[np.ndarray, "d d"], truth: Shaped[np.ndarray, "d d"]) -> int:
+def sid_of_dags(graph: Graph, truth: Graph) -> int:
     """SID of two graphs that are known to be acyclic."""
     if len(truth) < 2:
         return 0
@@ -77,9 +77,9 @@ def sid_of_dags(graph: Shaped[np.ndarray, "d d"], truth: Shaped[np.ndarray, "d d
 
 def weighted_mean(
     distance: Callable[[np.ndarray, np.ndarray], int | tuple[float, ...]],
-    graphs: Shaped[np.ndarray, "n d d"],
-    weights: Float[np.ndarray, " n"],
-    truth: Shaped[np.ndarray, "d d"],
+    graphs: Graphs,
+    weights: Weights,
+    truth: Graph,
 ) -> Float[np.ndarray, "..."]:
     """Σ_n w_n distance(G_n, truth) / Σ_n w_n, each distinct graph measured once."""
     if not (weights >= 0).all() or not weights.sum() > 0:
@@ -93,7 +93,7 @@ def weighted_mean(
     return np.asarray(mass @ distances / mass.sum())
 
 
-def refuse_cycles(graphs: Shaped[np.ndarray, "n d d"], truth: Shaped[np.ndarray, "d d"]) -> None:
+def refuse_cycles(graphs: Graphs, truth: Graph) -> None:
     """Raise an error in words where SID has no meaning."""
     # gadjid panics on a cycle of two nodes, which no `except Exception` would catch.
     if not is_acyclic(truth):
@@ -106,9 +106,7 @@ def refuse_cycles(graphs: Shaped[np.ndarray, "n d d"], truth: Shaped[np.ndarray,
         )
 
 
-def ancestor_probabilities(
-    graphs: Shaped[np.ndarray, "n d d"], weights: Float[np.ndarray, " n"]
-) -> Float[np.ndarray, "d d"]:
+def ancestor_probabilities(graphs: Graphs, weights: Weights) -> Float[np.ndarray, "d d"]:
     """p(i is an ancestor of j) = Σ_n w_n [i ⇝ j in G_n] / Σ_n w_n, to be ranked by `average_precision`.
 
     >>> chain = np.array([[0, 1, 0], [0, 0, 1], [0, 0, 0]])
@@ -118,9 +116,7 @@ def ancestor_probabilities(
     return np.einsum("n,nij->ij", weights / weights.sum(), transitive_closure(graphs))
 
 
-def expected_ancestral_shd(
-    graphs: Shaped[np.ndarray, "n d d"], weights: Float[np.ndarray, " n"], truth: Shaped[np.ndarray, "d d"]
-) -> float:
+def expected_ancestral_shd(graphs: Graphs, weights: Weights, truth: Graph) -> float:
     """The mean number of pairs about which graph and truth disagree: i ⇝ j, j ⇝ i or neither.
 
     >>> chain = np.array([[0, 1, 0], [0, 0, 1], [0, 0, 0]])

@@ -27,12 +27,15 @@ class Labels:
     contexts: tuple[str, ...] = ()
 
     def variable(self, i: int) -> str:
+        """The name of a variable, quoted, or its index."""
         return quoted(self.variables[i]) if self.variables else f"variable {i}"
 
     def context(self, k: int) -> str:
+        """The name of a context, quoted, or its index."""
         return f"context {quoted(self.contexts[k])}" if self.contexts else f"the context of index {k}"
 
     def edge(self, i: int, j: int) -> str:
+        """An edge by its names."""
         return f"{self.variable(i)} → {self.variable(j)}"
 
 
@@ -70,10 +73,12 @@ class Knowledge:
 
     @property
     def n_variables(self) -> int:
+        """d, the number of variables."""
         return self.target_log_odds.shape[1]
 
     @property
     def n_contexts(self) -> int:
+        """M, the number of contexts beside the observational one."""
         return self.target_log_odds.shape[0]
 
     @property

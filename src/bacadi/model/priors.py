@@ -152,6 +152,7 @@ class LatentPrior(Choice):
     z_std: float | None = option(None, above=0)
 
     def std(self, d: int) -> float:
+        """η_Z among d variables."""
         return d**-0.5 if self.z_std is None else self.z_std
 
     def log_prob(self, z: Values) -> Values:

@@ -58,22 +58,27 @@ class _Statement:
     error: type[Exception] = ConfigError
 
     def variable(self, name: Any) -> int:
+        """The index of a variable, refused where the data have none of this name."""
         return self._index(name, self.labels.variables, "variable")
 
     def context(self, name: Any) -> int:
+        """The index of a context, refused where the data have none of this name."""
         return self._index(name, self.labels.contexts, "context")
 
     def edge(self, source: Any, target: Any) -> tuple[int, int]:
+        """The indices of two variables, which have to differ."""
         if source == target:
             self.refuse(f"names {shown(source)} as its own cause; an edge joins two variables, so correct it")
         return self.variable(source), self.variable(target)
 
     def by_rule(self, rule: Rule, value: Any) -> Any:
+        """The value that a rule reads, refused in its words."""
         if (read := rule.read(value)) is REFUSED:
             self.refuse(f"is {shown(value)}; give {rule.words}")
         return read
 
     def refuse(self, what: str) -> NoReturn:
+        """Raise the refusal of this statement."""
         raise self.error(f"{self.words} {what}.")
 
     def _index(self, name: Any, names: tuple[str, ...], noun: str) -> int:

@@ -166,6 +166,7 @@ class Posterior:
 
     @property
     def n_chains(self) -> int:
+        """The number of chains."""
         return self.log_weight.shape[0]
 
     @property
@@ -175,6 +176,7 @@ class Posterior:
 
     @property
     def n_variables(self) -> int:
+        """d, the number of variables."""
         return len(self.variables)
 
     @property
@@ -184,6 +186,7 @@ class Posterior:
 
     @cached_property
     def weights(self) -> Float[np.ndarray, "chain draw"]:
+        """w_l, which add to 1 over all chains and draws."""
         return np.exp(self.log_weight)
 
     @cached_property

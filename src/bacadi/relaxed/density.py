@@ -224,14 +224,17 @@ class Density(eqx.Module):
 
     @property
     def n_variables(self) -> int:
+        """d, the number of variables."""
         return self.known_targets.shape[1]
 
     @property
     def n_contexts(self) -> int:
+        """M, the number of contexts beside the observational one."""
         return self.known_targets.shape[0]
 
     @property
     def dtype(self) -> jnp.dtype:
+        """The precision of all arrays."""
         return self.known_targets.dtype
 
     @property
@@ -258,10 +261,7 @@ class Density(eqx.Module):
         """
         graphs, targets = structures
         mechanism = self.model.mechanism
-        targeted, untargeted = (
-            self.effect.log_targeted(theta_int, graphs),
-            self.effect.log_untargeted(theta_int, graphs),
-        )
+        targeted, untargeted = self._effect_terms(theta_int, graphs)
         effects = jnp.sum(targets * targeted + (1 - targets) * untargeted, axis=0)
         keep = jnp.concatenate([jnp.ones((1, *targets.shape[1:]), targets.dtype), 1 - targets])
         if not isinstance(mechanism, AbstractMechanism):
@@ -276,10 +276,7 @@ class Density(eqx.Module):
 
         Given G the contexts are independent, so the sum is Π_k [(1 - π_kj) p(x_kj | parents) + π_kj p(x_kj | Θ_I)].
         """
-        targeted, untargeted = (
-            self.effect.log_targeted(theta_int, graphs),
-            self.effect.log_untargeted(theta_int, graphs),
-        )
+        targeted, untargeted = self._effect_terms(theta_int, graphs)
         likelihood = log_likelihood(self._parametric, theta, graphs, self.rows)
         log_on, log_off = jax.nn.log_sigmoid(target_logits), jax.nn.log_sigmoid(-target_logits)
         mixture = jnp.logaddexp(log_off[:, None, :] + likelihood[1:] + untargeted, log_on[:, None, :] + targeted)
@@ -288,10 +285,7 @@ class Density(eqx.Module):
 
     def target_odds(self, theta: PyTree, theta_int: PyTree, graphs: Float[Array, "d S d"]) -> Float[Array, "M S d"]:
         """log p(x_kj | Θ_I) - log p(x_kj | parents): what the data of a context say for a target, given G and Θ."""
-        targeted, untargeted = (
-            self.effect.log_targeted(theta_int, graphs),
-            self.effect.log_untargeted(theta_int, graphs),
-        )
+        targeted, untargeted = self._effect_terms(theta_int, graphs)
         return targeted - untargeted - log_likelihood(self._parametric, theta, graphs, self.rows)[1:]
 
     def log_joint(

@@ -35,6 +35,7 @@ def edge_scores(z: Float[Array, "2 d r"]) -> Float[Array, "d d"]:
 
 
 def off_diagonal(d: int) -> Bool[Array, "d d"]:
+    """True where i ≠ j: no variable is a cause of itself."""
     return ~jnp.eye(d, dtype=bool)
 
 

@@ -47,6 +47,7 @@ class ContextMoments(eqx.Module):
 
 
 def one_hot_rows(x: Float[np.ndarray, "N c"], context: np.ndarray, count: np.ndarray, dtype: jnp.dtype) -> Rows:
+    """Rows on the device with the contexts they belong to."""
     one_hot = context[None, :] == np.arange(len(count))[:, None]
     return Rows(jnp.asarray(x, dtype), jnp.asarray(one_hot, dtype), jnp.asarray(count, dtype))
 
@@ -75,6 +76,7 @@ def gram_rows(data: ContextData, dtype: jnp.dtype, intercept: bool) -> Rows:
 
 
 def context_moments(data: ContextData, dtype: jnp.dtype) -> ContextMoments:
+    """`model.effects.moments` on the device."""
     return ContextMoments(*(jnp.asarray(leaf, dtype) for leaf in moments(data)))
 
 

@@ -5,10 +5,10 @@ from bacadi.simulate.files import read_spec, read_task, write_task
 from bacadi.simulate.graphs import AbstractGraphFamily, RandomErdosRenyi, RandomScaleFree
 from bacadi.simulate.grn import (
     AbstractTechnicalNoise,
-    Counts,
     Dropout,
     Langevin,
     LibrarySize,
+    MoleculeCounts,
     Outliers,
     RegulatoryNetwork,
 )

@@ -235,7 +235,7 @@ class Dropout(AbstractTechnicalNoise):
         return step
 
 
-class Counts(AbstractTechnicalNoise):
+class MoleculeCounts(AbstractTechnicalNoise):
     """The number of molecules (UMI) read: Poisson(x_j)."""
 
     def prepare(self, rng: np.random.Generator, x: Float[np.ndarray, "n d"]) -> Step:

@@ -20,6 +20,9 @@ from bacadi.model.linear import LinearGaussian
 from bacadi.model.mechanism import AbstractMechanism, GaussianMechanism, Theta
 from bacadi.model.noise import log_normal
 
+Rows = Float[np.ndarray, "n d"]
+Contexts = Int[np.ndarray, " n"]
+
 
 @dataclass(frozen=True, eq=False)
 class Effects:
@@ -66,9 +69,7 @@ class CausalNetwork:
         """The linear coefficient of each edge, 0 elsewhere; None where an edge is not a single number."""
         return self.graph * self.theta.weight if isinstance(self.mechanism, LinearGaussian) else None
 
-    def conditional(
-        self, x: Float[np.ndarray, "n d"], context: Int[np.ndarray, " n"], effects: Effects
-    ) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "n d"]]:
+    def conditional(self, x: Rows, context: Contexts, effects: Effects) -> tuple[Rows, Rows]:
         """Mean and standard deviation of each x_nj given its parents; context 0 is observational."""
         assert isinstance(self.mechanism, GaussianMechanism)
         mean = self.mechanism.mean(self.theta, self.graph, x)
@@ -81,9 +82,7 @@ class CausalNetwork:
             std[rows] = np.where(hit, effects.std[k], std[rows])
         return mean, std
 
-    def sample(
-        self, rng: np.random.Generator, context: Int[np.ndarray, " n"], effects: Effects
-    ) -> Float[np.ndarray, "n d"]:
+    def sample(self, rng: np.random.Generator, context: Contexts, effects: Effects) -> Rows:
         """Draw one sample for each entry of `context`, parents before children."""
         noise = rng.normal(size=(len(context), len(self.graph)))
         x = np.zeros_like(noise)
@@ -96,13 +95,7 @@ class CausalNetwork:
         return x
 
     def _column(
-        self,
-        rng: np.random.Generator,
-        node: int,
-        x: Float[np.ndarray, "n d"],
-        context: Int[np.ndarray, " n"],
-        effects: Effects,
-        noise: Float[np.ndarray, "n d"],
+        self, rng: np.random.Generator, node: int, x: Rows, context: Contexts, effects: Effects, noise: Rows
     ) -> Float[np.ndarray, " n"]:
         """One variable of a mechanism that is not Gaussian."""
         column = self.mechanism.sample(rng, self.theta, self.graph, x, node)
@@ -115,9 +108,7 @@ class CausalNetwork:
             column[rows] += effects.shift[k, node]
         return column
 
-    def log_density(
-        self, x: Float[np.ndarray, "n d"], context: Int[np.ndarray, " n"], effects: Effects
-    ) -> Float[np.ndarray, "n d"]:
+    def log_density(self, x: Rows, context: Contexts, effects: Effects) -> Rows:
         """log p(x_nj | parents, context), in the units in which the network was drawn."""
         if isinstance(self.mechanism, GaussianMechanism):
             return log_normal(x, *self.conditional(x, context, effects))

@@ -20,6 +20,10 @@ from bacadi.model.neural import Layer, NeuralGaussian, NeuralTheta
 from bacadi.simulate.network import CausalNetwork, Effects
 from bacadi.simulate.task import AbstractSpec, Task, labelled_data, standardized
 
+Graph = Int8[np.ndarray, "d d"]
+Targets = Int8[np.ndarray, "m d"]
+PerVariable = Float[np.ndarray, " d"]
+
 
 class UniformNoise(Choice):
     """Gaussian noise whose *variance* is U[low, high] for each node; `low == high` gives all nodes equal noise.
@@ -31,7 +35,7 @@ class UniformNoise(Choice):
     low: float = option(0.05, above=0)
     high: float = option(0.15, above=0)
 
-    def draw_std(self, rng: np.random.Generator, d: int) -> Float[np.ndarray, " d"]:
+    def draw_std(self, rng: np.random.Generator, d: int) -> PerVariable:
         """Draw the noise standard deviation of each of d nodes."""
         return np.sqrt(rng.uniform(self.low, self.high, size=d))
 
@@ -40,9 +44,7 @@ class AbstractTruth(Choice):
     """How the true parameters of a Gaussian mechanism are drawn."""
 
     @abstractmethod
-    def draw(
-        self, rng: np.random.Generator, graph: Int8[np.ndarray, "d d"], noise_std: Float[np.ndarray, " d"]
-    ) -> tuple[GaussianMechanism, Theta]:
+    def draw(self, rng: np.random.Generator, graph: Graph, noise_std: PerVariable) -> tuple[GaussianMechanism, Theta]:
         """Draw the parameters of all nodes of `graph`; a node without parents has mean 0."""
 
 
@@ -61,9 +63,7 @@ class LinearTruth(AbstractTruth):
     weight_low: float = option(0.5, least=0)
     weight_high: float = option(2.0, least=0)
 
-    def draw(
-        self, rng: np.random.Generator, graph: Int8[np.ndarray, "d d"], noise_std: Float[np.ndarray, " d"]
-    ) -> tuple[GaussianMechanism, Theta]:
+    def draw(self, rng: np.random.Generator, graph: Graph, noise_std: PerVariable) -> tuple[GaussianMechanism, Theta]:
         weight = signed_uniform(rng, self.weight_low, self.weight_high, graph.shape)
         return LinearGaussian(), LinearTheta(np.where(graph == 1, weight, 0.0), None, np.log(noise_std))
 
@@ -80,9 +80,7 @@ class NeuralTruth(AbstractTruth):
     hidden: int = option(5, least=1)
     weight_std: float = option(1.0, above=0)
 
-    def draw(
-        self, rng: np.random.Generator, graph: Int8[np.ndarray, "d d"], noise_std: Float[np.ndarray, " d"]
-    ) -> tuple[GaussianMechanism, Theta]:
+    def draw(self, rng: np.random.Generator, graph: Graph, noise_std: PerVariable) -> tuple[GaussianMechanism, Theta]:
         d, h = len(graph), self.hidden
         sizes = (d, d, h), (d, h), (d, h), (d,)
         weight, bias, output, constant = (rng.normal(scale=self.weight_std, size=size) for size in sizes)
@@ -108,16 +106,16 @@ def signed_uniform(
 class Unperturbed(NamedTuple):
     """What an effect may build on: the noise of the network (None if not Gaussian), and how both are drawn anew."""
 
-    noise_std: Float[np.ndarray, " d"] | None
+    noise_std: PerVariable | None
     noise: UniformNoise
-    redraw: Callable[[np.random.Generator, Float[np.ndarray, " d"]], Theta]
+    redraw: Callable[[np.random.Generator, PerVariable], Theta]
 
 
 class AbstractTrueEffect(Choice):
     """A kind of effect, from which the effects of all contexts are drawn."""
 
     @abstractmethod
-    def draw(self, rng: np.random.Generator, targets: Int8[np.ndarray, "m d"], base: Unperturbed) -> Effects:
+    def draw(self, rng: np.random.Generator, targets: Targets, base: Unperturbed) -> Effects:
         """Draw effects on the given targets, independent over contexts and variables."""
 
 
@@ -131,7 +129,7 @@ class Hard(AbstractTrueEffect):
     mean_std: float = option(2.0, least=0)
     variance: float = option(0.5, above=0)
 
-    def draw(self, rng: np.random.Generator, targets: Int8[np.ndarray, "m d"], base: Unperturbed) -> Effects:
+    def draw(self, rng: np.random.Generator, targets: Targets, base: Unperturbed) -> Effects:
         z = rng.normal(scale=self.mean_std, size=targets.shape)
         return _hard(targets, z + self.offset * np.sign(z), self.variance)
 
@@ -142,7 +140,7 @@ class HardAt(AbstractTrueEffect):
     mean: float = -5.0
     variance: float = option(0.5, above=0)
 
-    def draw(self, rng: np.random.Generator, targets: Int8[np.ndarray, "m d"], base: Unperturbed) -> Effects:
+    def draw(self, rng: np.random.Generator, targets: Targets, base: Unperturbed) -> Effects:
         return _hard(targets, np.full(targets.shape, self.mean, dtype=float), self.variance)
 
 
@@ -152,7 +150,7 @@ class Shift(AbstractTrueEffect):
     low: float = option(1.0, least=0)
     high: float = option(3.0, least=0)
 
-    def draw(self, rng: np.random.Generator, targets: Int8[np.ndarray, "m d"], base: Unperturbed) -> Effects:
+    def draw(self, rng: np.random.Generator, targets: Targets, base: Unperturbed) -> Effects:
         shift = signed_uniform(rng, self.low, self.high, targets.shape)
         return _soft(targets, shift, np.zeros(1) if base.noise_std is None else base.noise_std)
 
@@ -163,7 +161,7 @@ class Scale(AbstractTrueEffect):
     low: float = option(2.0, above=0)
     high: float = option(5.0, above=0)
 
-    def draw(self, rng: np.random.Generator, targets: Int8[np.ndarray, "m d"], base: Unperturbed) -> Effects:
+    def draw(self, rng: np.random.Generator, targets: Targets, base: Unperturbed) -> Effects:
         if base.noise_std is None:
             raise ConfigError(
                 "An effect of type scale multiplies Gaussian noise, which this mechanism does not have; "
@@ -182,20 +180,20 @@ class Soft(AbstractTrueEffect):
     low: float = option(1.0, least=0)
     high: float = option(3.0, least=0)
 
-    def draw(self, rng: np.random.Generator, targets: Int8[np.ndarray, "m d"], base: Unperturbed) -> Effects:
+    def draw(self, rng: np.random.Generator, targets: Targets, base: Unperturbed) -> Effects:
         shift = signed_uniform(rng, self.low, self.high, targets.shape)
         std = np.array([base.noise.draw_std(rng, targets.shape[1]) for _ in targets]).reshape(targets.shape)
         theta = tuple(base.redraw(rng, of_context) for of_context in std)
         return _soft(targets, shift, std, theta)
 
 
-def _hard(targets: Int8[np.ndarray, "m d"], mean: Float[np.ndarray, "m d"], variance: float) -> Effects:
+def _hard(targets: Targets, mean: Float[np.ndarray, "m d"], variance: float) -> Effects:
     nothing = np.zeros(targets.shape, dtype=bool)
     return Effects(targets, nothing, targets * mean, targets * np.sqrt(variance), (None,) * len(targets))
 
 
 def _soft(
-    targets: Int8[np.ndarray, "m d"],
+    targets: Targets,
     shift: Float[np.ndarray, "m d"],
     std: Float[np.ndarray, "..."],
     theta: tuple[Theta, ...] | None = None,
@@ -216,7 +214,7 @@ class TargetDesign(Choice):
     n_without_effect: int = option(0, least=0)
     rows_per_context: int = option(10, least=0)
 
-    def draw_targets(self, rng: np.random.Generator, d: int) -> Int8[np.ndarray, "m d"]:
+    def draw_targets(self, rng: np.random.Generator, d: int) -> Targets:
         """Draw the targets of all contexts as a matrix of 0 and 1.
 
         >>> some = TargetDesign(n_contexts=2, n_without_effect=1)
@@ -248,7 +246,7 @@ class HeldOut(Choice):
     targets_per_context: int = option(4, least=0)
     effect: AbstractTrueEffect = HardAt()
 
-    def draw_targets(self, rng: np.random.Generator, d: int) -> Int8[np.ndarray, "m d"]:
+    def draw_targets(self, rng: np.random.Generator, d: int) -> Targets:
         """Draw the targets of all contexts as a matrix of 0 and 1.
 
         >>> HeldOut(n_contexts=2).draw_targets(np.random.default_rng(0), 6).sum(axis=1).tolist()
@@ -298,7 +296,7 @@ class SyntheticSpec(AbstractSpec):
         return standardized(task) if self.standardize else task
 
     def _parameters(
-        self, rng: np.random.Generator, graph: Int8[np.ndarray, "d d"], noise_std: Float[np.ndarray, " d"]
+        self, rng: np.random.Generator, graph: Graph, noise_std: PerVariable
     ) -> tuple[AbstractMechanism, Theta]:
         if isinstance(self.mechanism, AbstractMechanism):
             return self.mechanism, self.mechanism.draw_theta(rng, graph)

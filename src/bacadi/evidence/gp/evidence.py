@@ -128,7 +128,7 @@ class KernelEvidence(AbstractEvidence):
         self.rows, self.noise, self._per_node = SortedRows.of(data), noise, per_node
         self.options = tuple(Group(kernel, ratio) for kernel in kernels for ratio in noise.choices)
         self.groups = groups or (self.options[len(self.options) // 2],) * self.n_variables
-        self.has_hyperparameters = groups is not None or len(self.options) == 1
+        self.is_fitted = groups is not None or len(self.options) == 1
         self._with_groups = partial(KernelEvidence, data, states, kernels, noise, approximation, per_node)
         self._kinds: list[int] = states.kind.tolist()
         self._scale = np.where(states.kind == EffectKind.SCALE, states.value, 1.0)

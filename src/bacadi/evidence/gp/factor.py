@@ -47,6 +47,7 @@ class SortedRows(NamedTuple):
 
     @property
     def counts(self) -> Int[np.ndarray, " K"]:
+        """Rows of each context."""
         return np.diff(self.start)
 
 

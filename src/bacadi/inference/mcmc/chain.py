@@ -235,6 +235,7 @@ def draw(s, cumulative):  # type: ignore[no-untyped-def]
 
 @inner
 def hash_of(memory, node, parents, n_parents, state):  # type: ignore[no-untyped-def]
+    """Zobrist hash of a request: the words of its node, parents and states, combined by exclusive or."""
     key = memory.node_hash[node, memory.node_hash.shape[1] - 1]
     for a in range(n_parents):
         key ^= memory.node_hash[node, parents[a]]

@@ -96,6 +96,7 @@ class Diagnostics:
 
     @property
     def converged(self) -> bool:
+        """Whether every diagnostic is within its bound."""
         return next(self._failures(UNNAMED), None) is None
 
     def words(self, variables: tuple[str, ...], contexts: tuple[str, ...]) -> list[str]:

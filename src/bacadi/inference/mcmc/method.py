@@ -8,6 +8,7 @@ from jaxtyping import Int
 
 from bacadi.config.choices import Choice, option
 from bacadi.data.labelled import Labelled
+from bacadi.evidence.reading import PROBE, collapse
 from bacadi.inference.checkpoint import checkpoint_of
 from bacadi.inference.method import AbstractMethod, Monitor, Problem
 from bacadi.posterior import weights
@@ -56,6 +57,10 @@ class MCMC(AbstractMethod):
     max_parents: int | None = option(None, least=1, none="none")
     time_budget: float | None = option(None, above=0, none="none")
     weights: MoveWeights = MoveWeights()
+
+    def check(self, problem: Problem) -> None:
+        super().check(problem)
+        collapse(problem.model, PROBE)  # refuses a model without closed-form evidence
 
     def fit(self, problem: Problem, monitor: Monitor) -> Posterior:
         """Draw graphs and states by parallel tempering, then the parameters of each draw."""

@@ -124,7 +124,7 @@ def fit_hyperparameters(collapsed: CollapsedPosterior, data: ContextData) -> Col
     Only contexts that are likelier targets than not are taken for such, prior included: where every context that a hard
     effect fits better counts as one, mechanisms are left with few rows and seem to have next to no noise.
     """
-    if collapsed.evidence.has_hyperparameters:
+    if collapsed.evidence.is_fitted:
         return collapsed
     order = causal_order(np.random.default_rng(0), mean_shift_z(data), collapsed.prior)
     for _ in range(ROUNDS):

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from bacadi.config.choices import Choice, option
 from bacadi.errors import ConfigError, InferenceError
+from bacadi.evidence.reading import PROBE
 from bacadi.inference.checkpoint import Checkpoint, checkpoint_of
 from bacadi.inference.method import AbstractMethod, Monitor, Problem, Progress
 from bacadi.inference.svgd.estimators import (
@@ -109,6 +110,10 @@ class SVGD(AbstractMethod):
         if isinstance(self.reader, FromChains) and not isinstance(self.estimator, GibbsEstimator):
             raise ConfigError("Particles can be read by their chains only with the estimator 'gibbs'; choose it.")
 
+    def check(self, problem: Problem) -> None:
+        super().check(problem)
+        Density.of(problem.model, PROBE)  # refuses a model without a differentiable reading
+
     def fit(self, problem: Problem, monitor: Monitor) -> Posterior:
         """Move particles around the prior to the posterior and read them as weighted draws."""
         data, model = problem.standardized, problem.model
@@ -132,6 +137,7 @@ class Descent(NamedTuple):
 
     @property
     def optimizer(self) -> optax.GradientTransformation:
+        """The optax transformation of the method."""
         chosen = self.svgd.optimizer
         return chosen.build() if isinstance(chosen, RMSprop | Adam | SGD) else chosen
 
