@@ -14,6 +14,8 @@ from bacadi.commands.evaluate import evaluate
 from bacadi.commands.export import export
 from bacadi.commands.fit import fit, resume
 from bacadi.commands.simulate import simulate
+from bacadi.commands.warm_up import warm_up
+from bacadi.data.text import printable
 from bacadi.errors import BAD_INPUT, FAILURE, INTERRUPTED, BacadiError
 
 _DEBUG_VARIABLE = "BACADI_DEBUG"
@@ -30,12 +32,17 @@ class _Commands(TyperGroup):
         except BacadiError as error:
             if ctx.params.get("debug"):
                 traceback.print_exc()
-            typer.echo(f"Error: {error}", err=True)
+            typer.echo(printable(f"Error: {error}"), err=True)
             raise typer.Exit(BAD_INPUT) from None
         except _UsageError as error:
             command = error.ctx.command_path if error.ctx is not None else "bacadi"
             what = " ".join(error.format_message().split()).rstrip(".")
             typer.echo(f"Error: {what}; `{command} --help` lists what there is.", err=True)
+            raise typer.Exit(BAD_INPUT) from None
+        except OSError as error:
+            if error.filename is None or isinstance(error, BrokenPipeError):
+                raise
+            typer.echo(printable(f"Error: '{error.filename}' cannot be used ({error.strerror})."), err=True)
             raise typer.Exit(BAD_INPUT) from None
         except KeyboardInterrupt:
             typer.echo("Interrupted.", err=True)
@@ -49,12 +56,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (fit, check, resume, export, simulate, evaluate, demo):
+for command in (fit, check, resume, export, simulate, evaluate, warm_up, demo):
     app.command()(command)
 
 
 def main() -> NoReturn:
-    """Run the command line; exit codes: 0 done, 1 a failure of ours, 2 bad input or usage, 130 interrupted."""
+    """Run the command line; exit codes: 0 done, 1 a failure of ours, 2 bad input or usage, 128 + n for signal n."""
     sys.path.append("")  # classes of the user's own (module:Class) may stand in the working folder, as with python -m
     try:
         app()

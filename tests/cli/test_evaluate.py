@@ -62,7 +62,9 @@ def posterior_of(task: Task, graphs: list[np.ndarray], targets: np.ndarray) -> P
 
 def values_of(run: Run, tmp_path: Path, posterior: Posterior) -> dict[str, float]:
     posterior.save(tmp_path / "run" / "posterior.nc")
-    result = run("evaluate", tmp_path / "run", "--truth", tmp_path / "task", "--json", tmp_path / "values.json")
+    result = run(
+        "evaluate", tmp_path / "run", "--truth", tmp_path / "task", "--json", tmp_path / "values.json", "--overwrite"
+    )
     assert result.exit_code == 0, result.output
     record = json.loads((tmp_path / "values.json").read_text())
     assert record["bacadi"] == bacadi.__version__ and record["truth"] == str(tmp_path / "task")

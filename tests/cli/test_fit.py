@@ -10,6 +10,7 @@ from pathlib import Path
 import networkx as nx
 import numpy as np
 import pytest
+from click.testing import Result
 
 import bacadi
 from bacadi import cli
@@ -24,6 +25,11 @@ FILES = {"edges.csv", "targets.csv", "posterior.nc", "config.json", "log.jsonl"}
 def rows(path: Path) -> list[dict[str, str]]:
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
+
+
+def said(result: Result) -> list[str]:
+    """The lines on stderr but for the notice that compiling takes a while."""
+    return [line for line in result.stderr.splitlines() if not line.startswith("compiling")]
 
 
 def events(folder: Path) -> list[str]:
@@ -53,9 +59,7 @@ def test_posterior_and_record(done: Path, table: Path) -> None:
     posterior = bacadi.load(done / "posterior.nc")
     assert posterior.graph.shape == (1, 4, 3, 3) and posterior.intervention_target.shape == (1, 4, 2, 3)
     assert posterior.attrs["seed"] == 0 and posterior.attrs["version"] == bacadi.__version__
-    assert (
-        posterior.attrs["configuration"]["method"]["estimator"]["n_samples"] == 8 and posterior.attrs["wall_time"] > 0
-    )
+    assert posterior.attrs["configuration"]["method"]["estimator"]["n_samples"] == 8
     assert {"configuration", "preset", "data_sha256"} <= set(posterior.attrs)
     record = json.loads((done / "config.json").read_text())
     assert record["data"]["path"] == str(table.resolve()) and record["configuration"]["method"]["n_steps"] == 20
@@ -64,21 +68,21 @@ def test_posterior_and_record(done: Path, table: Path) -> None:
 
 def test_summary_and_quiet(run: Run, arguments: list[str]) -> None:
     result = run(*arguments)
-    assert "4 draws" in result.stdout and "edges.csv" in result.stdout and result.stderr == ""
-    silent = run(*arguments, "--quiet")
+    assert "4 draws" in result.stdout and "edges.csv" in result.stdout and said(result) == []
+    silent = run(*arguments, "--quiet", "--overwrite")
     assert (silent.exit_code, silent.stdout, silent.stderr) == (0, "", "")
 
 
 def test_warnings_of_the_doctor_go_to_stderr(run: Run, arguments: list[str]) -> None:
     at = arguments.index("--observational")
     result = run(*arguments[:at], *arguments[at + 2 :])
-    assert result.exit_code == 0 and result.stderr.startswith("Warning: ") and result.stderr.count("\n") == 1
+    assert result.exit_code == 0 and len(said(result)) == 1 and said(result)[0].startswith("Warning: ")
 
 
 def test_equal_seeds_give_equal_bytes_and_others_do_not(run: Run, arguments: list[str], tmp_path: Path) -> None:
     for name, seed in (("one", 1), ("two", 1), ("three", 2)):
         assert run(*arguments, "--seed", seed, "--out", tmp_path / name).exit_code == 0
-    for file in ("edges.csv", "targets.csv", "config.json"):
+    for file in ("edges.csv", "targets.csv", "config.json", "posterior.nc"):
         assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
     first, third = (bacadi.load(tmp_path / name / "posterior.nc") for name in ("one", "three"))
     assert not np.array_equal(first.parameters["weight"].values, third.parameters["weight"].values)
@@ -97,11 +101,11 @@ def interrupt_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     usual = watch.Interrupts.between_chunks
     calls = []
 
-    def interrupted(self: watch.Interrupts) -> None:
+    def interrupted(self: watch.Interrupts, last: bool = False) -> None:
         calls.append(1)
         if len(calls) == step:
             raise KeyboardInterrupt
-        usual(self)
+        usual(self, last)
 
     monkeypatch.setattr(watch.Interrupts, "between_chunks", interrupted)
 
@@ -112,10 +116,10 @@ def test_interrupt_and_resume_equal_one_run(
     other = tmp_path / "other run"
     interrupt_at(1, monkeypatch)
     result = run(*arguments, "--out", other)
-    assert result.exit_code == 130 and "bacadi resume" in result.stderr and result.stderr.count("\n") == 1
+    assert result.exit_code == 130 and len(said(result)) == 1 and "bacadi resume" in said(result)[0]
     assert {path.name for path in other.iterdir()} == {"config.json", "log.jsonl", "checkpoint.npz"}
     assert events(other) == ["start", "opening", "checkpoint", "interrupted"]
-    assert_refused(run(*arguments, "--out", other), "unfinished")
+    assert_refused(run(*arguments, "--out", other), "holds an unfinished run")
     assert_refused(run("export", other), "bacadi resume")
 
     assert run("resume", other).exit_code == 0
@@ -150,7 +154,7 @@ def test_resume_refuses_other_data(
 def test_first_interrupt_waits_for_the_chunk_and_the_second_does_not() -> None:
     import signal
 
-    with watch.Interrupts() as interrupts:
+    with pytest.raises(KeyboardInterrupt), watch.Interrupts() as interrupts:
         interrupts.between_chunks()
         signal.raise_signal(signal.SIGINT)
         with pytest.raises(KeyboardInterrupt):

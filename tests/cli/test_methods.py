@@ -51,7 +51,7 @@ def test_every_method_writes_the_files(method: str, run: Run, plain: list[str]) 
     record, posterior = json.loads((folder / "config.json").read_text()), bacadi.load(folder / "posterior.nc")
     assert record["method"] == posterior.attrs["method"] == chosen
     assert record["preset"] == posterior.attrs["preset"] == (None if chosen in NAMES[BASELINE] else "default")
-    assert posterior.attrs["configuration"] == record["configuration"] and posterior.attrs["wall_time"] > 0
+    assert posterior.attrs["configuration"] == record["configuration"]
     assert events(folder)[:2] == ["start", "opening"] and events(folder)[-1] == "done"
 
 
@@ -152,7 +152,7 @@ def test_knowledge_holds_in_every_draw(method: str, run: Run, plain: list[str], 
 def test_certain_targets_are_knowledge_for_every_method(run: Run, plain: list[str], tmp_path: Path) -> None:
     config = with_config(tmp_path, '[knowledge]\nknown = { b = ["b"] }\nexcluded = { b = ["a"] }\n')
     for method in ("jci-pc", "auto"):
-        fitted(run, *plain, "--method", method, *METHODS[method], *config)
+        fitted(run, *plain, "--method", method, *METHODS[method], *config, "--overwrite")
         said = bacadi.load(Path(plain[-1]) / "posterior.nc").target_probabilities()[0]
         assert said[1] == 1 and said[0] == 0
 
@@ -217,10 +217,13 @@ def test_interrupt_and_resume_equal_one_run(
 def test_a_time_budget_ends_the_run_and_survives_an_interruption(
     run: Run, plain: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    budget = ("--time-budget", 1, "--sweeps", 10**7, "--draws", 20)
+    budget = ("--time-budget", 4, "--sweeps", 10**7, "--draws", 20)
     fitted(run, *plain, *budget)
     posterior = bacadi.load(Path(plain[-1]) / "posterior.nc")
-    assert posterior.n_draws == 20 and posterior.attrs["wall_time"] < 60
+    assert posterior.n_draws == 20
+    assert (
+        f"the time budget ended the run after {posterior.attrs['n_sweeps']} of 10000000 sweeps" in posterior.verdict()
+    )
     other = tmp_path / "other"
     with monkeypatch.context() as patch:
         interrupt_at(2, patch)
@@ -246,7 +249,7 @@ def test_an_interrupted_bootstrap_starts_over(
 
 def test_doubts_are_warnings_and_no_failure(run: Run, plain: list[str]) -> None:
     result = fitted(run, *plain, "--sweeps", 20, "--draws", 8, "--quiet")
-    assert result.stdout == "" and "Warning: Not converged: 4 draws a replica cannot be judged" in result.stderr
+    assert result.stdout == "" and "Warning: Not converged: 4 draws per replica cannot be judged" in result.stderr
     posterior = bacadi.load(Path(plain[-1]) / "posterior.nc")
     assert posterior.attrs["converged"] is False and len(posterior.attrs["warnings"]) == result.stderr.count("\n")
     last = json.loads((Path(plain[-1]) / "log.jsonl").read_text().splitlines()[-1])

@@ -133,7 +133,8 @@ def test_tables_are_those_of_the_other_commands(run: Run, spec: Path, tmp_path: 
 
 def test_equal_seeds_give_equal_files_and_a_new_task_replaces_the_old(run: Run, spec: Path, tmp_path: Path) -> None:
     for folder, seed in (("a", 1), ("b", 2), ("b", 1)):
-        assert run("simulate", spec, "--seed", seed, "--out", tmp_path / folder).exit_code == 0
+        assert run("simulate", spec, "--seed", seed, "--out", tmp_path / folder, "--overwrite").exit_code == 0
+    assert_refused(run("simulate", spec, "--out", tmp_path / "b"), "data.csv' exists", "--overwrite")
     for name in FILES:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
@@ -244,5 +245,6 @@ def test_a_task_that_could_not_be_written_whole_is_not_taken_for_one(run: Run, s
     run("simulate", spec, "--out", folder)
     (folder / "held_out.csv").unlink()
     (folder / "held_out.csv").mkdir()
-    assert_refused(run("simulate", spec, "--seed", 1, "--out", folder), "held_out.csv")
-    assert not (folder / "task.json").exists() and not list(folder.glob(".*"))
+    before = {path: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    assert_refused(run("simulate", spec, "--seed", 1, "--out", folder, "--overwrite"), "held_out.csv", "is a folder")
+    assert before == {path: path.read_bytes() for path in folder.iterdir() if path.is_file()}

@@ -13,7 +13,7 @@ from bacadi.inference.method import Progress
 
 def test_the_bar_follows_the_clock_where_time_is_short(tmp_path: Path) -> None:
     progress = Progress(10, 1000, 5.0, "burn-in")
-    watcher = Watch(Log(tmp_path / "log", fresh=True), tmp_path / "none", quiet=True)
+    watcher = Watch(Log(tmp_path / "log"), tmp_path / "none", quiet=True)
     watcher.open("starting")
     assert watcher._position(progress) == (10, 1000)
     watcher.open("starting", budget=20.0)
@@ -33,7 +33,8 @@ def test_openings_of_the_methods(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_compilation_is_said_without_a_terminal_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     compiling = "compiling the sampler, once"
     for quiet, words, said in ((False, compiling, f"{compiling} …\n"), (True, compiling, ""), (False, "starting", "")):
-        log = tmp_path / "log"
-        Watch(Log(log, fresh=True), tmp_path / "none", quiet).open(words)
+        with Log(tmp_path / "log") as log:
+            log.clear()
+            Watch(log, tmp_path / "none", quiet).open(words)
         assert capsys.readouterr().err == said
-        assert json.loads(log.read_text())["words"] == words
+        assert json.loads((tmp_path / "log").read_text())["words"] == words

@@ -20,7 +20,7 @@ from bacadi.inference.mcmc import chain as chains
 from bacadi.inference.mcmc.chain import Chains, MoveCounts
 from bacadi.inference.mcmc.ladder import Replica, compiled_target
 from bacadi.inference.mcmc.method import MoveWeights
-from bacadi.inference.mcmc.start import Structure, initial
+from bacadi.inference.mcmc.start import Orders, Structure, initial
 from bacadi.model.effects import EffectMixture, HardGaussian, ShiftGaussian
 from bacadi.model.knowledge import Knowledge
 from bacadi.model.linear import LinearGaussian
@@ -147,7 +147,7 @@ def one_step(name: str, target: chains.CompiledTarget) -> tuple[np.ndarray, np.n
     _, first, chosen = np.unique(one, return_index=True, return_inverse=True)
     starts = [Structure(before.graphs[i], before.states[i]) for i in first]
     places = np.array([random_places(rng, graph) for graph in before.graphs])
-    replica = many_chains(Replica(collapsed, target, starts, rng), chosen, places)
+    replica = many_chains(Replica.at(collapsed, target, starts, rng), chosen, places)
     replica.advance(1, 1)
     return one, keys_of(replica.chains.edges, replica.chains.states.transpose(0, 2, 1), n_states)
 
@@ -240,7 +240,7 @@ def test_a_node_moves_to_every_free_place_of_the_order_equally_often(name: str, 
     kernel = order_kernel(graph, places)
     np.testing.assert_allclose(kernel, kernel.T, atol=1e-12)
     target, rng = compiled_target(collapsed, data, MoveWeights()), np.random.default_rng(13)
-    replica = Replica(collapsed, target, [Structure(graph, np.zeros((1, d), np.int8))], rng)
+    replica = Replica.at(collapsed, target, [Structure(graph, np.zeros((1, d), np.int8))], rng)
     before = np.repeat(np.arange(len(places)), n)
     replica = many_chains(replica, np.zeros(len(before), int), places[before])
     replica.advance(1, 1)
@@ -291,7 +291,7 @@ def test_what_chains_carry_along_is_what_recomputation_gives(name: str) -> None:
     """After every sweep of two moves, at all temperatures, with out-degrees, counts and constraints."""
     collapsed, data = bookkeeping_problem(name)
     target, rng = compiled_target(collapsed, data, MoveWeights()), np.random.default_rng(9)
-    replica = Replica(collapsed, target, initial(rng, collapsed, data, 4), rng)
+    replica = Replica.at(collapsed, target, initial(rng, Orders(collapsed), data, 4), rng)
     replica.betas = np.geomspace(1, 0.05, 4)
     check_bookkeeping(replica, collapsed)
     for sweep in range(1, 121):
@@ -354,7 +354,7 @@ def test_no_chain_ever_breaks_a_constraint(seed: int, kinds: frozenset[str]) -> 
     data = few_rows(5, 3, 3)
     collapsed = collapse(Model(LINEAR, TWO_KINDS), data, known)
     target, rng = compiled_target(collapsed, data, MoveWeights()), np.random.default_rng(10)
-    replica = Replica(collapsed, target, initial(rng, collapsed, data, 6), rng)
+    replica = Replica.at(collapsed, target, initial(rng, Orders(collapsed), data, 6), rng)
     replica.betas = np.geomspace(1, 0.01, 6)
     for sweep in range(13):
         replica.advance(sweep, 8)

@@ -8,11 +8,13 @@ by its average likelihood (the authors' code) or uniformly.
 import time
 from abc import abstractmethod
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int8
 from joblib import Parallel, cpu_count, delayed  # type: ignore[import-untyped]
+from joblib.externals.loky import get_reusable_executor  # type: ignore[import-untyped]
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from bacadi.baselines.base import CLASS_PARAMETER, AbstractBaseline, Estimate
@@ -22,6 +24,7 @@ from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError, DataError, InferenceError
 from bacadi.graph import consistent_extension
 from bacadi.inference.method import AbstractMethod, Monitor, Problem, Progress
+from bacadi.model.model import Model
 from bacadi.posterior import weights
 from bacadi.posterior.posterior import Posterior
 
@@ -136,7 +139,7 @@ class Bootstrap(AbstractMethod):
         super().check(problem)
         self.baseline.check(problem.data, problem.known_targets)
 
-    def opening(self) -> str:
+    def opening(self, model: Model | None = None) -> str:
         together = " together, which takes minutes" if self.baseline.batched else ""
         return f"running {self.baseline.name} on {self.n_resamples} bootstrap samples{together}"
 
@@ -164,8 +167,13 @@ class Bootstrap(AbstractMethod):
         calls = (delayed(run_samples)(self, problem.data, group, problem.known_targets) for group in groups)
         # Processes, because the searches are Python and hold its lock; a single job runs in this process.
         n_jobs = min(cpu_count() if self.jobs is None else self.jobs, len(groups))
-        for outcomes in Parallel(n_jobs=n_jobs, return_as="generator")(calls):
-            yield from outcomes
+        try:
+            for outcomes in Parallel(n_jobs=n_jobs, return_as="generator")(calls):
+                yield from outcomes
+        except BaseException:
+            if n_jobs > 1:  # processes outlive an interrupt otherwise
+                get_reusable_executor().shutdown(wait=True, kill_workers=True)
+            raise
 
     def _posterior(self, problem: Problem, draws: list[BootstrapDraw], n_dropped: int) -> Posterior:
         data, n_rows = problem.data, problem.data.n_rows
@@ -185,7 +193,7 @@ class Bootstrap(AbstractMethod):
         }
         if self.baseline.finds_classes or (classes & classes.swapaxes(1, 2)).any():
             parameters[CLASS_PARAMETER] = Labelled(classes, ("source", "target"))
-        return Posterior.from_draws(
+        posterior = Posterior.from_draws(
             data,
             np.stack([draw.dag for draw in draws]),
             targets,
@@ -199,6 +207,21 @@ class Bootstrap(AbstractMethod):
             constant_data={"known_target": Labelled(problem.known_targets, ("context", "node"))},
             attrs={"n_dropped": n_dropped},
         )
+        return replace(posterior, attrs=posterior.attrs | {"warnings": _doubts(posterior, n_dropped)})
+
+
+def _doubts(posterior: Posterior, n_dropped: int) -> list[str]:
+    """Sentences on why not to trust the weighted samples."""
+    n, ess = posterior.n_draws, posterior.effective_sample_size
+    doubts = []
+    if n_dropped:
+        doubts.append(f"{n_dropped} of {n + n_dropped} bootstrap samples gave no estimate and were left out.")
+    if n > 1 and ess < 1.5:
+        doubts.append(
+            f"One of {n} bootstrap samples has nearly all the weight (effective sample size {ess:.1f}), so that "
+            'probabilities are those of a single estimate; give equal weights with weights = "uniform" in [method].'
+        )
+    return doubts
 
 
 def resampled(rng: np.random.Generator, data: ContextData) -> ContextData:

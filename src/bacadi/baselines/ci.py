@@ -16,11 +16,11 @@ from typing import NamedTuple, Protocol, SupportsIndex, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from numba import njit
 from scipy.special import fdtrc, ndtri
 
 from bacadi.data.contexts import ContextData
 from bacadi.errors import InferenceError
+from bacadi.evidence.compiled import compiled
 
 # Share of a variable's variance below which it counts as a function of the variables before it. Scatter matrices
 # square the condition of the data, so smaller shares are rounding.
@@ -84,7 +84,7 @@ def fisher_statistic(r: float, free: int) -> float:
     return inf if abs(r) >= 1 - DETERMINED else sqrt(free) * atanh(abs(r))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _eliminate(matrix, columns, n_given):  # type: ignore[no-untyped-def]
     """Regress the first of `columns` out of the others; returns the lower triangle that is left, and the rank removed.
 
@@ -113,7 +113,7 @@ def _eliminate(matrix, columns, n_given):  # type: ignore[no-untyped-def]
     return block[n_given:, n_given:], rank
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def partial_correlation(matrix, columns):  # type: ignore[no-untyped-def]
     """The correlation of the last two of `columns` given the others, the variances left of them, and the others' rank.
 
@@ -125,7 +125,7 @@ def partial_correlation(matrix, columns):  # type: ignore[no-untyped-def]
     return r, rank, left[0, 0], left[1, 1]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def residual_squares(matrices, columns):  # type: ignore[no-untyped-def]
     """The residual sum of squares of the last column given the others, and the rank with intercept, for each matrix."""
     residual, rank = np.empty(len(matrices)), np.empty(len(matrices), dtype=np.int64)

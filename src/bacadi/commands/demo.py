@@ -24,17 +24,19 @@ def demo(
     """Simulate a small task, fit it and show edges and targets against the truth, in seconds."""
     from rich.console import Console
 
-    from bacadi.commands.run import CHECKPOINT, Request, RunFolder, check_folder, doubts
+    from bacadi.commands.outputs import check_folder, check_outputs
+    from bacadi.commands.run import Request, RunFolder, doubts, holds_run, read_record
     from bacadi.config.layers import configure
 
     check_folder(out)
     task, data = simulated(seed), out / _DATA
+    again = holds_run(out) and read_record(out).get("data", {}).get("path") == str(data.resolve())
+    check_outputs([data, out / _PICTURE], "--out", overwrite=again)
     _write_data(task, data)
     console = Console(highlight=False, soft_wrap=True)
     console.print(_introduction(task, data))
-    (out / CHECKPOINT).unlink(missing_ok=True)  # of a demo that was stopped
     request = Request(data, "context", task.data.observational, seed)
-    posterior = RunFolder.prepare(out, request, configure()).start()
+    posterior = RunFolder.prepare(out, request, configure(), overwrite=again).start()
     for table in (edge_table(posterior, task), target_table(posterior, task)):
         console.print(table)
     for message in doubts(posterior):

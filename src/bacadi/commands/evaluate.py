@@ -25,13 +25,13 @@ def evaluate(
         list[str] | None,
         typer.Option("--import", metavar="MODULE", help="Module of your own with a mechanism or metrics; repeatable."),
     ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the JSON file.")] = False,
 ) -> None:
     """Compare a posterior with the truth of a simulated task: a table of metrics, and JSON on request."""
     if truth is None:
         raise ConfigError("Name the folder with the truth with --truth DIR, the --out folder of `bacadi simulate`.")
-    if json_file is not None and json_file.is_dir():
-        raise ConfigError(f"--json '{json_file}' is a folder; give the name of a file.")
     from bacadi.commands.export import posterior_file
+    from bacadi.commands.outputs import check_outputs
     from bacadi.data.text import write_text
     from bacadi.metrics import evaluate as metrics
     from bacadi.posterior import load
@@ -40,6 +40,8 @@ def evaluate(
     for module in modules or ():
         _import(module)
     path = posterior_file(source)
+    if json_file is not None:
+        check_outputs([json_file], "--json", overwrite, [path])
     posterior, task = load(path), read_task(truth)
     _warn_of_other_data(posterior, truth)
     with warnings.catch_warnings(record=True) as caught:

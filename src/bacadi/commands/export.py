@@ -15,8 +15,10 @@ def export(
     threshold: Annotated[
         float, typer.Option(help="Edges above this probability; csv has every pair whatever the threshold.")
     ] = 0.5,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file.")] = False,
 ) -> None:
     """Write the posterior graph as CSV, GraphML, DOT or node-link JSON."""
+    from bacadi.commands.outputs import check_outputs
     from bacadi.data.text import closest, quoted, write_text
     from bacadi.posterior import load
     from bacadi.posterior.export import WRITERS
@@ -26,10 +28,11 @@ def export(
     if to not in writers:
         near = closest(to, list(writers))
         raise ConfigError(f"There is no format {quoted(to)}{near}; --to takes {', '.join(writers)}.")
-    if out is not None and out.is_dir():
-        raise ConfigError(f"--out '{out}' is a folder; give the name of a file.")
+    path = posterior_file(source)
+    if out is not None:
+        check_outputs([out], "--out", overwrite, [path])
     check_threshold(threshold)
-    text = writers[to](load(posterior_file(source)), threshold)
+    text = writers[to](load(path), threshold)
     if out is None:
         typer.echo(text, nl=False)
     else:

@@ -1,5 +1,6 @@
 """`bacadi fit` and `bacadi resume`."""
 
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -37,16 +38,23 @@ def fit(
     ] = None,
     draws: Annotated[int | None, typer.Option(help="mcmc, exact: number of draws.")] = None,
     sweeps: Annotated[int | None, typer.Option(help="mcmc: length of the run.")] = None,
-    time_budget: Annotated[float | None, typer.Option(help="mcmc: end after so many seconds.")] = None,
+    time_budget: Annotated[
+        float | None, typer.Option(help="mcmc: seconds for the whole command, from reading to writing.")
+    ] = None,
     replicas: Annotated[int | None, typer.Option(help="mcmc: independent runs to compare, at least 2.")] = None,
     particles: Annotated[int | None, typer.Option(help="svgd: number of particles.")] = None,
     steps: Annotated[int | None, typer.Option(help="svgd: number of steps.")] = None,
     samples: Annotated[int | None, typer.Option(help=f"{_BASELINES}: bootstrap samples.")] = None,
     jobs: Annotated[int | None, typer.Option(help=f"{_BASELINES}: processes (default: all cores).")] = None,
     checkpoint_every: Annotated[float, typer.Option(help="Seconds between two checkpoints.")] = 60.0,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue the run in --out if there is one, with the same options.")
+    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a run or files in --out.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no summary.")] = False,
 ) -> None:
     """Infer a posterior over graph and intervention targets and write it to a folder."""
+    begun = time.monotonic()
     if context is None:
         from bacadi.data.doctor import which_context
         from bacadi.data.tables import read_table
@@ -54,14 +62,24 @@ def fit(
         raise ConfigError(which_context(read_table(data), "--context COLUMN"))
     if out is None:
         raise ConfigError("Name the folder for the results with --out DIR; it is made if it is missing.")
-    from bacadi.commands.run import Request, RunFolder, conclude
+    if resume and overwrite:
+        raise ConfigError("--resume keeps the run in --out and --overwrite replaces it; give one of the two.")
+    from bacadi.commands.run import Request, RunFolder, conclude, holds_run, is_finished
     from bacadi.config.layers import configure
 
     flags = {"--model": model, "--draws": draws, "--sweeps": sweeps, "--time-budget": time_budget}
     flags |= {"--replicas": replicas, "--particles": particles, "--steps": steps, "--samples": samples, "--jobs": jobs}
     configuration = configure(method, preset, config, flags)
     request = Request(data, context, observational, seed, standardize, targets, config, checkpoint_every)
-    conclude(RunFolder.prepare(out, request, configuration).start(quiet), out, quiet)
+    run = RunFolder.prepare(out, request, configuration, overwrite)
+    if resume and holds_run(out):
+        run.check_same()
+        if not is_finished(out):
+            conclude(run.resume(quiet, begun), out, quiet)
+        elif not quiet:
+            typer.echo(f"The run in {out} is complete already; there is nothing to resume.")
+    else:
+        conclude(run.start(quiet, begun), out, quiet)
 
 
 def resume(
@@ -72,10 +90,11 @@ def resume(
     ] = None,
 ) -> None:
     """Continue an interrupted fit; the result is the same as without the interruption, bit for bit."""
-    from bacadi.commands.run import CHECKPOINT, POSTERIOR, RunFolder, conclude, read_record
+    begun = time.monotonic()
+    from bacadi.commands.run import RunFolder, conclude, is_finished, read_record
 
     read_record(folder)
-    if (folder / POSTERIOR).exists() and not (folder / CHECKPOINT).exists():
+    if is_finished(folder):
         typer.echo(f"The run in {folder} is complete already; there is nothing to resume.")
-        return
-    conclude(RunFolder.load(folder, tuple(modules or ())).resume(quiet), folder, quiet)
+    else:
+        conclude(RunFolder.load(folder, tuple(modules or ())).resume(quiet, begun), folder, quiet)

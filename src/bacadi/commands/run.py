@@ -12,14 +12,16 @@ from typing import Any
 import typer
 
 import bacadi
+from bacadi.commands.outputs import check_folder, check_outputs
 from bacadi.commands.watch import Log, Watch
+from bacadi.config.choices import shown
 from bacadi.config.codec import Place
 from bacadi.config.layers import Configuration, name_of_method, restored
 from bacadi.data.checks import Severity
 from bacadi.data.contexts import ContextData
 from bacadi.data.doctor import examine
 from bacadi.data.tables import read_table
-from bacadi.data.text import write_text
+from bacadi.data.text import printable, sweep, write_text
 from bacadi.errors import INTERRUPTED, BacadiError, ConfigError, DataError, StoreError
 from bacadi.inference.fit import fit
 from bacadi.inference.method import Monitor, Problem
@@ -48,10 +50,15 @@ class Request:
     checkpoint_seconds: float = 60.0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.seed <= _LARGEST_SEED:
-            raise ConfigError(f"--seed is {self.seed}; give a whole number from 0 to {_LARGEST_SEED}.")
+        if type(self.seed) is not int or not 0 <= self.seed <= _LARGEST_SEED:
+            raise ConfigError(f"--seed is {shown(self.seed)}; give a whole number from 0 to {_LARGEST_SEED}.")
         if not 0 <= self.checkpoint_seconds < float("inf"):
             raise ConfigError(f"--checkpoint-every is {self.checkpoint_seconds}; give a number of seconds from 0 on.")
+
+    @property
+    def inputs(self) -> tuple[Path | None, ...]:
+        """The files that are read, which are never written to."""
+        return self.data, self.config, Path(self.targets)
 
     def read(self) -> tuple[ContextData, tuple[str, ...]]:
         """The data, and the warnings of the doctor as sentences."""
@@ -68,7 +75,8 @@ _KEPT = ("context", "observational", "seed", "standardize", "targets", "checkpoi
 class RunFolder:
     """A folder with one run: config.json, log.jsonl, a checkpoint while it is unfinished, results when it is done.
 
-    `RunFolder.prepare` makes one from a request without writing anything, `RunFolder.load` reads one back.
+    `RunFolder.prepare` makes one from a request without writing anything, `RunFolder.load` reads one back; `start` and
+    `resume` hold the lock of the folder while they run.
     """
 
     path: Path
@@ -78,20 +86,18 @@ class RunFolder:
     knowledge: Knowledge
     sha256: str
     warnings: tuple[str, ...] = ()
+    overwrite: bool = False
 
     @classmethod
-    def prepare(cls, path: Path, request: Request, configuration: Configuration) -> "RunFolder":
+    def prepare(
+        cls, path: Path, request: Request, configuration: Configuration, overwrite: bool = False
+    ) -> "RunFolder":
         """Validate everything that can be validated without running; nothing is written."""
         data, warnings = request.read()
         knowledge = stated(data, request.targets, configuration.knowledge, request.config)
-        check_folder(path)
-        if (path / CHECKPOINT).exists():
-            raise ConfigError(
-                f"The folder '{path}' holds an unfinished run; continue it with `bacadi resume`, delete the folder "
-                "or choose another --out."
-            )
-        run = cls(path, request, configuration, data, knowledge, file_digest(request.data), warnings)
+        run = cls(path, request, configuration, data, knowledge, file_digest(request.data), warnings, overwrite)
         run.check()
+        check_folder(path)
         return run
 
     @classmethod
@@ -106,20 +112,22 @@ class RunFolder:
             model, method = restored(record["configuration"], Place(f"'{path / CONFIG}'", modules=modules))
             configuration = Configuration(model, method, name_of_method(method), record["preset"], {})
             digest, known = record["data"]["sha256"], record["knowledge"]
-        except (KeyError, TypeError, AttributeError) as error:
+            if not request.data.is_file():
+                raise DataError(f"The data file '{request.data}' of this run is gone; put it back to resume.")
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise damaged from error
-        if not request.data.exists():
-            raise DataError(f"The data file '{request.data}' of this run is gone; put it back to resume.")
         if file_digest(request.data) != digest:
             raise DataError(
                 f"The data file '{request.data}' has changed since the run began, so it cannot be resumed; "
                 "restore the file or start a new fit."
             )
-        data, _ = request.read()
         try:
-            return cls(path, request, configuration, data, from_record(known, labels_of(data)), digest)
+            data, _ = request.read()
+            run = cls(path, request, configuration, data, from_record(known, labels_of(data)), digest)
+            run.check()
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise damaged from error
+        return run
 
     def check(self) -> None:
         """Refuse what the method cannot do with these data and this knowledge."""
@@ -138,26 +146,53 @@ class RunFolder:
             "configuration": self.configuration.table(),
         }
 
-    def start(self, quiet: bool = False) -> Posterior:
-        """Run from the first step; results of an earlier run in the folder are replaced."""
-        for message in self.warnings:
-            typer.echo(f"Warning: {message}", err=True)
-        self.path.mkdir(parents=True, exist_ok=True)
-        for name in RESULTS:  # they would not belong to the new configuration
-            (self.path / name).unlink(missing_ok=True)
-        write_text(self.path / CONFIG, json.dumps(self.record(), indent=2, ensure_ascii=False) + "\n")
-        log = Log(self.path / LOG, fresh=True)
-        log.write("start", **self._facts())
-        return self._carry_out(log, quiet)
+    def start(self, quiet: bool = False, begun: float | None = None) -> Posterior:
+        """Run from the first step; what is in the folder is replaced only where that was asked for.
 
-    def resume(self, quiet: bool = False) -> Posterior:
+        A time budget counts from `begun` (monotonic), when the command began.
+        """
+        self.check_free()
+        for message in self.warnings:
+            say(f"Warning: {message}", err=True)
+        self.path.mkdir(parents=True, exist_ok=True)
+        with Log(self.path / LOG) as log:
+            self.check_free(but=LOG)  # another run may have come and gone in the meantime
+            for name in (*RESULTS, CHECKPOINT):  # they would not belong to the new configuration
+                (self.path / name).unlink(missing_ok=True)
+            write_text(self.path / CONFIG, json.dumps(self.record(), indent=2, ensure_ascii=False) + "\n")
+            log.clear()
+            log.write("start", **self._facts())
+            return self._carry_out(log, quiet, begun)
+
+    def check_free(self, but: str = "") -> None:
+        """Refuse a folder that holds a run or files of our names, unless they are to be overwritten."""
+        if not self.overwrite and holds_run(self.path):
+            what = "a finished run" if is_finished(self.path) else "an unfinished run, which `bacadi resume` continues"
+            raise ConfigError(
+                f"The folder '{self.path}' holds {what}; choose another --out, or replace it with --overwrite."
+            )
+        outputs = (self.path / name for name in (*RESULTS, CHECKPOINT, CONFIG, LOG) if name != but)
+        check_outputs(outputs, "--out", self.overwrite, self.request.inputs)
+
+    def check_same(self) -> None:
+        """Refuse to continue the run in the folder with other data or options than those it began with."""
+        begun, asked = read_record(self.path), json.loads(json.dumps(self.record()))
+        other = [key for key in asked if key != "bacadi" and begun.get(key) != asked[key]]
+        if other:
+            raise ConfigError(
+                f"The run in '{self.path}' was begun with another {' and '.join(other)}; choose another --out, or "
+                "replace it with --overwrite."
+            )
+
+    def resume(self, quiet: bool = False, begun: float | None = None) -> Posterior:
         """Run from the checkpoint, or from the first step where none was saved."""
-        saved = (self.path / CHECKPOINT).exists()
-        if not saved:
-            typer.echo("No checkpoint had been saved, so the run starts over; the result is the same.", err=True)
-        log = Log(self.path / LOG, fresh=False)
-        log.write("resume", checkpoint=saved, **self._facts())
-        return self._carry_out(log, quiet)
+        check_outputs((self.path / name for name in RESULTS), "folder", True, self.request.inputs)
+        with Log(self.path / LOG) as log:
+            saved = (self.path / CHECKPOINT).exists()
+            if not saved:
+                say("No checkpoint had been saved, so the run starts over; the result is the same.", err=True)
+            log.write("resume", checkpoint=saved, **self._facts())
+            return self._carry_out(log, quiet, begun)
 
     def _facts(self) -> dict[str, object]:
         data, chosen = self.data, self.configuration
@@ -165,19 +200,23 @@ class RunFolder:
         how = {"method": chosen.name, "preset": chosen.preset, "seed": self.request.seed}
         return {"version": bacadi.__version__, **sizes, **how}
 
-    def _carry_out(self, log: Log, quiet: bool) -> Posterior:
+    def _carry_out(self, log: Log, quiet: bool, begun: float | None) -> Posterior:
         begin, checkpoint = time.monotonic(), self.path / CHECKPOINT
-        watch = Watch(log, checkpoint, quiet)
+        watch, go_on = Watch(log, checkpoint, quiet), f"bacadi resume {shlex.quote(str(self.path))}"
+        sweep(self.path)
         try:
             with watch:
-                posterior = self._fit(watch)
-            write_results(posterior, self.path)
-        except KeyboardInterrupt:
-            log.write("interrupted", step=watch.step)
+                posterior = self._fit(watch, begun)
+                try:
+                    write_results(posterior, self.path)
+                except StoreError as error:
+                    what = str(error).split(";")[0]
+                    raise StoreError(f"{what}; make room and finish the run with: {go_on}") from error
+        except KeyboardInterrupt as error:
+            log.write("interrupted", step=watch.step, signal=str(error) or "SIGINT")
             saved = f"its state is saved in {checkpoint}" if checkpoint.exists() else "no state was saved yet"
-            command = f"bacadi resume {shlex.quote(str(self.path))}"
-            typer.echo(f"Interrupted at step {watch.step}, {saved}; continue with: {command}", err=True)
-            raise typer.Exit(INTERRUPTED) from None
+            say(f"Interrupted at step {watch.step}, {saved}; continue with: {go_on}", err=True)
+            raise typer.Exit(getattr(error, "exit_code", INTERRUPTED)) from None
         except BacadiError as error:
             log.write("failed", step=watch.step, error=str(error))
             raise
@@ -186,33 +225,40 @@ class RunFolder:
         checkpoint.unlink(missing_ok=True)
         return posterior
 
-    def _fit(self, watch: Watch) -> Posterior:
-        # Messages of the compiler are of no use to whoever waits for a posterior; a user's own setting wins.
+    def _fit(self, watch: Watch, begun: float | None) -> Posterior:
+        # JAX reads these when it is first imported. Messages of its compiler are of no use to whoever waits for a
+        # posterior, and what it compiled is worth keeping; a user's own settings win.
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+        os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_user_cache() / "bacadi" / "jax"))
         chosen = self.configuration
-        watch.open(chosen.method.opening(), getattr(chosen.method, "time_budget", None))
+        watch.open(chosen.method.opening(chosen.model), getattr(chosen.method, "time_budget", None))
         posterior = fit(
             self.data,
             chosen.model,
             chosen.method,
             seed=self.request.seed,
             knowledge=self.knowledge,
-            monitor=Monitor(watch, self.path / CHECKPOINT, self.request.checkpoint_seconds),
+            monitor=Monitor(watch, self.path / CHECKPOINT, self.request.checkpoint_seconds, watch.warn, begun),
         )
         extra = {"preset": chosen.preset, "data_sha256": self.sha256}
         return replace(posterior, attrs=posterior.attrs | extra)
 
 
+def say(text: str, err: bool = False) -> None:
+    """Print text that may hold labels of the user's, which a terminal must not take for commands."""
+    typer.echo(printable(text), err=err)
+
+
 def conclude(posterior: Posterior, folder: Path, quiet: bool) -> None:
     """Print the summary unless it is not wanted, and in any case what makes the result doubtful."""
     if not quiet:
-        typer.echo(summary(posterior, folder))
+        say(summary(posterior, folder))
     for message in doubts(posterior):
-        typer.echo(f"Warning: {message}", err=True)
+        say(f"Warning: {message}", err=True)
 
 
 def summary(posterior: Posterior, folder: Path) -> str:
-    """The answer in a few lines: draws, targets, strongest edges, and where the files are."""
+    """The answer in a few lines: verdict, draws, targets, strongest edges, and where the files are."""
     edges = posterior.edges()
     likely = edges[edges["probability"] > 0.5].head(_LISTED_EDGES)
     lines = [posterior.describe(), "most probable edges:" if len(likely) else "no edge has a probability above 0.5"]
@@ -224,11 +270,7 @@ def summary(posterior: Posterior, folder: Path) -> str:
 
 def doubts(posterior: Posterior) -> list[str]:
     """Sentences on why not to trust the posterior: replicas that disagree, bootstrap samples that failed."""
-    sentences = list(posterior.attrs.get("warnings", []))
-    if dropped := int(posterior.attrs.get("n_dropped", 0)):
-        tried = posterior.n_draws + dropped
-        sentences.append(f"{dropped} of {tried} bootstrap samples gave no estimate and were left out.")
-    return sentences
+    return list(posterior.attrs.get("warnings", []))
 
 
 def read_record(folder: Path) -> dict[str, Any]:
@@ -239,26 +281,33 @@ def read_record(folder: Path) -> dict[str, Any]:
     path = folder / CONFIG
     if not path.exists():
         raise StoreError(f"The folder '{folder}' holds no run (there is no {CONFIG}); give the --out folder of a fit.")
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        record = None
-    if not isinstance(record, dict) or "bacadi" not in record:
+    record = _record_of(path)
+    if record is None:
         raise StoreError(f"'{path}' is damaged or not ours, so the run cannot be resumed; start a new fit.")
     return record
 
 
-def check_folder(out: Path) -> None:
-    """Refuse a folder for the results that cannot be made or written to."""
-    if out.exists() and not out.is_dir():
-        raise ConfigError(f"--out '{out}' is a file; give the name of a folder, which is made if it is missing.")
-    ancestor = next(folder for folder in (out.absolute(), *out.absolute().parents) if folder.exists())
-    if not ancestor.is_dir():
-        raise ConfigError(f"--out '{out}' cannot be made because '{ancestor}' is a file; choose another folder.")
-    if not os.access(ancestor, os.W_OK | os.X_OK):
-        raise ConfigError(
-            f"--out '{out}' cannot be written to (no permission for '{ancestor}'); choose another folder."
-        )
+def holds_run(folder: Path) -> bool:
+    """Whether a run was begun in the folder."""
+    return _record_of(folder / CONFIG) is not None
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether the results are there and nothing is left to do."""
+    return (folder / POSTERIOR).exists() and not (folder / CHECKPOINT).exists()
+
+
+def _record_of(path: Path) -> dict[str, Any] | None:
+    """The content of a file that `RunFolder` wrote, None for any other."""
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) and "bacadi" in record else None
+
+
+def _user_cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
 
 
 def file_digest(path: Path) -> str:

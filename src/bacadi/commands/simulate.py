@@ -16,17 +16,20 @@ def simulate(
     spec: Annotated[Path, typer.Argument(metavar="SPEC", help="TOML file; studies/tasks holds ready ones.")],
     out: Annotated[Path | None, typer.Option(help="Folder for the tables.")] = None,
     seed: Annotated[int, typer.Option(help="Another seed is another task; equal seeds give equal files.")] = 0,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files in --out.")] = False,
 ) -> None:
     """Simulate a task from a specification: data, true graph, true targets and held-out data as tables."""
     if out is None:
         raise ConfigError("Name the folder for the tables with --out DIR; it is made if it is missing.")
-    if seed < 0:
-        raise ConfigError(f"--seed is {seed}; give a whole number from 0 on.")
-    from bacadi.commands.run import check_folder
+    if not 0 <= seed < 2**64:
+        raise ConfigError(f"--seed is {seed}; give a whole number from 0 to {2**64 - 1}.")
+    from bacadi.commands.outputs import check_folder, check_outputs
     from bacadi.simulate import read_spec, write_task
+    from bacadi.simulate.files import FILES
 
     specification = read_spec(spec)
     check_folder(out)
+    check_outputs((out / name for name in FILES), "--out", overwrite, [spec])
     task = _simulated(specification, seed, spec)
     write_task(task, out, spec.read_bytes().decode("utf-8-sig"))
     typer.echo(_summary(task, out))

@@ -7,20 +7,24 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from secrets import token_hex
 
 from bacadi.errors import DataError, StoreError
 
-_MAX_QUOTED = 40
+_MAX_QUOTED, _QUOTED_END = 60, 24
+_TEMPORARY = ".bacadi-"
 
 
 def quoted(value: object) -> str:
-    """The value between quotes on one line, shortened when it is long.
+    """The value between quotes on one line; of a long one the middle is left out, because names differ at the end.
 
     >>> quoted("wild type")
     "'wild type'"
     """
     text = "".join(character if character.isprintable() else " " for character in str(value))
-    return f"'{text if len(text) <= _MAX_QUOTED else text[: _MAX_QUOTED - 1] + '…'}'"
+    if len(text) > _MAX_QUOTED:
+        text = f"{text[: _MAX_QUOTED - _QUOTED_END - 1]}…{text[-_QUOTED_END:]}"
+    return f"'{text}'"
 
 
 def listed(values: Iterable[object], limit: int = 6) -> str:
@@ -44,6 +48,26 @@ def counted(number: int, noun: str) -> str:
     ('1 row', '12 rows')
     """
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def printable(text: str) -> str:
+    """Text that a terminal shows as it is: control characters but the end of a line are spelt out.
+
+    >>> printable("a\x1b[31m")
+    'a\\x1b[31m'
+    """
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
+
+
+def duration(seconds: float) -> str:
+    """A length of time in words, as exact as a person wants it.
+
+    >>> duration(40), duration(200), duration(20_000)
+    ('40 seconds', '3 minutes', '5.6 hours')
+    """
+    if seconds < 90:
+        return counted(round(seconds), "second")
+    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
 
 
 def closest(value: str, names: Sequence[str]) -> str:
@@ -107,7 +131,10 @@ def split_rows(text: str, delimiter: str, where: str) -> Iterator[tuple[int, int
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`, renamed to it when the block ends well and removed when it does not.
+    """Yield a temporary file beside `path`, renamed to it when the block ends well and removed when it does not.
+
+    The file is new and its name cannot be guessed, so that nobody else's file is written to; a link at `path` is
+    replaced and not followed. `sweep` removes what a killed process left behind.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -117,18 +144,27 @@ def replacing(path: str | Path) -> Iterator[Path]:
     ['note.txt']
     """
     path = Path(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f"{_TEMPORARY}{token_hex(8)}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.open("xb").close()
         yield temporary
         os.replace(temporary, path)
     except OSError as error:
         raise StoreError(
-            f"'{path}' cannot be written ({error.strerror or error}); choose a folder that can be written to."
+            f"'{path}' cannot be written ({error.strerror or error}); make room or choose a folder that can be "
+            "written to."
         ) from error
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def sweep(folder: Path) -> None:
+    """Remove temporary files that a killed process left in a folder; nobody else may be writing there."""
+    for entry in folder.glob(f"{_TEMPORARY}*.tmp"):
+        with suppress(OSError):
+            entry.unlink()
 
 
 def write_text(path: str | Path, text: str) -> None:

@@ -10,12 +10,13 @@ samplers and enumeration need nothing else. Everything here is NumPy in float64.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int8
+from jaxtyping import Bool, Float, Int, Int8
 
 from bacadi.data.labelled import Labelled
 from bacadi.data.text import counted
@@ -198,6 +199,7 @@ class AbstractEvidence(ABC):
     states: EffectStates
     costly: bool = True  # a score takes milliseconds; samplers then ask for fewer of them
     is_fitted: bool = True  # nothing is left to choose before sampling
+    n_options: int = 1  # of hyper-parameters to choose from
     tables: Any = None  # `gram.GramTables`, where compiled code can compute scores from them
 
     @abstractmethod
@@ -212,9 +214,21 @@ class AbstractEvidence(ABC):
         return np.array([self.log_evidence(*request) for request in requests], float)
 
     def fit_hyperparameters(
-        self, graph: Int8[np.ndarray, "d d"], states: Int8[np.ndarray, "M d"]
+        self, graph: Int8[np.ndarray, "d d"], states: Int8[np.ndarray, "M d"], over: Callable[[], bool]
     ) -> "AbstractEvidence":
-        """The evidence with what is left to choose as this structure has it likeliest (empirical Bayes)."""
+        """The evidence with what is left to choose as this structure has it likeliest (empirical Bayes).
+
+        Where `over` says that there is no time left, the likeliest of what was looked at by then.
+        """
+        return self
+
+    @property
+    def hyperparameters(self) -> Int[np.ndarray, " h"]:
+        """The numbers of the options chosen; empty where there is no choice."""
+        return np.zeros(0, np.int64)
+
+    def with_hyperparameters(self, chosen: Int[np.ndarray, " h"]) -> "AbstractEvidence":
+        """The evidence with the options of these numbers, each below `n_options`."""
         return self
 
     def draw_parameters(

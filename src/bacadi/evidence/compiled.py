@@ -3,14 +3,21 @@
 `no_type_check` keeps checkers of annotations, which tests install, from wrapping what Numba has to see as it is.
 """
 
+import logging
+import os
+import stat
+import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from inspect import unwrap
 from pathlib import Path
 from typing import Any, no_type_check
 
+from numba import config as _config
 from numba import njit
 
 _PACKAGE = Path(__file__).parent.parent
+_NUMBA: Any = _config
 
 
 def compiled(function: Callable) -> Any:
@@ -36,7 +43,38 @@ def inlined(function: Callable) -> Any:
 
 
 def _compiled(function: Callable, **options: Any) -> Any:
-    return _stamped(no_type_check(njit(cache=True, nogil=True, error_model="numpy", **options)(unwrap(function))))
+    options = {"cache": True, "nogil": True, "error_model": "numpy", **options}
+    try:
+        made = njit(**options)(unwrap(function))
+    except RuntimeError as error:
+        if "no locator" not in str(error):
+            raise
+        _use_private_cache()
+        made = njit(**options)(unwrap(function))
+    return _stamped(no_type_check(made))
+
+
+def _use_private_cache() -> None:
+    """Keep compiled code in a temporary folder of the user's own, where neither package nor home can be written to."""
+    folder = Path(tempfile.gettempdir()) / f"bacadi-{getattr(os, 'getuid', int)()}"
+    with suppress(OSError):
+        folder.mkdir(mode=0o700)
+    found = folder.lstat() if os.path.lexists(folder) else None
+    # Code is loaded from there, so it must belong to nobody else.
+    own = (
+        found is not None and stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
+    )
+    _NUMBA.CACHE_DIR = str(folder if own else tempfile.mkdtemp(prefix="bacadi-"))
+    logging.getLogger("bacadi").warning(
+        "Compiled code cannot be kept beside the package or in the home folder and goes to %s; set NUMBA_CACHE_DIR to "
+        "a folder that lasts and that can be written to.",
+        _NUMBA.CACHE_DIR,
+    )
+
+
+def cache_folder() -> str:
+    """Where compiled code is kept."""
+    return str(_NUMBA.CACHE_DIR or _PACKAGE)
 
 
 def _stamp() -> tuple[int, int]:

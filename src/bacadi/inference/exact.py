@@ -30,6 +30,7 @@ from bacadi.graph import all_dags
 from bacadi.graph.enumerate import MAX_DAG_NODES, log_orders
 from bacadi.inference.collapsed import collapsed_problem, posterior_fields
 from bacadi.inference.method import AbstractMethod, Monitor, Problem
+from bacadi.model.model import Model
 from bacadi.posterior.posterior import EXACT_EDGES, EXACT_TARGETS, Posterior
 
 # Calls of the evidence, and terms of sums over counts of targets (some 0.1 µs each): a minute at most.
@@ -81,7 +82,7 @@ class Exact(AbstractMethod):
             **fields,
         )
 
-    def opening(self) -> str:
+    def opening(self, model: Model | None = None) -> str:
         return "listing all graphs"
 
 

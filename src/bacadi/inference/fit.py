@@ -1,6 +1,5 @@
 """`fit`: from data and a model to the posterior, by any method."""
 
-import time
 from dataclasses import replace
 from typing import Any
 
@@ -59,13 +58,11 @@ def fit(
     knowledge = knowledge or Knowledge.none(data.n_variables, data.n_contexts, Labels(data.variables, data.contexts))
     problem = Problem(data, model, knowledge.known_targets(known_targets), seed)
     method.check(problem)
-    begin = time.monotonic()
     posterior = method.fit(problem, monitor or Monitor())
     attrs = {
         "method": name_of_method(method),
         "seed": seed,
         "configuration": configuration_table(model if method.reads_model else None, method),
-        "wall_time": time.monotonic() - begin,
     }
     return replace(posterior, attrs=posterior.attrs | attrs)
 

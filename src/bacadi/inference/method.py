@@ -69,13 +69,27 @@ class Progress:
 Report = Callable[[Progress], None]
 
 
+STARTING = "starting"
+"""The phase of `Progress` before the first step, whose steps say nothing of those to come."""
+
+
 @dataclass(frozen=True)
 class Monitor:
-    """Who hears of a running fit and where it keeps its checkpoint; both are optional."""
+    """Who hears of a running fit and where it keeps its checkpoint; all of it is optional.
+
+    Args:
+        report: hears of progress, and may raise `KeyboardInterrupt` to end the fit.
+        checkpoint: the file of the state.
+        checkpoint_seconds: the time between two checkpoints.
+        warn: hears of troubles that do not end the fit, such as a checkpoint that cannot be written.
+        begun: when the work began (monotonic), for a time budget; without it, when the fit begins.
+    """
 
     report: Report | None = None
     checkpoint: Path | None = None
     checkpoint_seconds: float = 60.0
+    warn: Callable[[str], None] | None = None
+    begun: float | None = None
 
     def tell(self, progress: Progress) -> None:
         """Report progress to whoever listens."""
@@ -107,6 +121,6 @@ class AbstractMethod(Choice):
                 f"number), and method {name_of_method(self)} can use these alone; use --method mcmc or remove the rest."
             )
 
-    def opening(self) -> str:
+    def opening(self, model: Model | None = None) -> str:
         """What the method does before it first reports progress, in words for the person who waits."""
-        return "starting"
+        return STARTING

@@ -43,10 +43,15 @@ def export(posterior: Posterior, format: Format, path: str | Path, threshold: fl
 
 
 def write_results(posterior: Posterior, directory: str | Path) -> None:
-    """Write edges.csv, targets.csv and posterior.nc into a folder, which is created if it is missing."""
+    """Write edges.csv, targets.csv and posterior.nc into a folder, which is created if it is missing.
+
+    The file that a reader takes for the whole result comes last.
+    """
     directory = Path(directory)
-    for name, table in (("edges.csv", posterior.edges()), ("targets.csv", posterior.targets())):
-        write_text(directory / name, table.to_csv(index=False, lineterminator="\n"))
+    tables = {"edges.csv": posterior.edges(), "targets.csv": posterior.targets()}
+    texts = {name: table.to_csv(index=False, lineterminator="\n") for name, table in tables.items()}
+    for name, text in texts.items():
+        write_text(directory / name, text)
     posterior.save(directory / "posterior.nc")
 
 

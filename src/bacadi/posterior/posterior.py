@@ -332,13 +332,28 @@ class Posterior:
         """The same draws under `weights.tempered`; no temperature: at least half of the draws stay effective."""
         return self.reweighted(weighting=lambda log_p: rules.tempered(log_p, temperature))
 
+    def verdict(self) -> str:
+        """In one line whether the draws can be trusted as draws of the posterior; of the model it says nothing."""
+        if EXACT_EDGES in self.constant_data:
+            return f"exact: probabilities are sums over all graphs, beside them {self.n_draws} draws"
+        made, planned = (self.attrs.get(name, 0) for name in ("n_sweeps", "n_sweeps_planned"))
+        ended = f"; the time budget ended the run after {made} of {planned} sweeps" if made < planned else ""
+        if "converged" not in self.attrs:
+            cyclic = f", {self.n_cyclic} cyclic and left out" if self.n_cyclic else ""
+            return (
+                f"{self.n_draws} draws, effective sample size of their weights {self.effective_sample_size:.1f}{cyclic}"
+            )
+        chains = f"{self.n_draws} draws of {self.n_chains} replicas"
+        if not self.attrs["converged"]:
+            return f"NOT CONVERGED: {chains} disagree or are too few, see the warnings{ended}"
+        ess = self.sample_stats["log_posterior_ess"].values
+        return f"converged: {chains} agree, worth {float(ess):.0f} independent draws{ended}"
+
     def describe(self) -> str:
-        """A few lines of text: draws, effective sample size, edges, uncertain edges, most probable targets."""
+        """A few lines of text: the verdict, edges, uncertain edges, most probable targets."""
         p, (low, high) = self.edge_probabilities(), _UNCERTAIN
-        chains = f" in {self.n_chains} chains" if self.n_chains > 1 else ""
         lines = [
-            f"{self.n_draws} draws{chains}, effective sample size {self.effective_sample_size:.1f}, "
-            f"{self.n_cyclic} cyclic and left out",
+            self.verdict(),
             f"{self.n_variables} variables: {(p > 0.5).sum()} edges with probability above 0.5, "
             f"{((p > low) & (p < high)).sum()} uncertain ({low} to {high})",
             "most probable targets:" if self.contexts else "no context beside the observational one",

@@ -58,9 +58,11 @@ def write(path: str | Path, content: FileContent) -> None:
         datasets[group] = xr.Dataset(arrays, coords={dim: labels[dim] for dim in labels if dim in used})
     datasets["posterior"].attrs["inference_library"] = _CREATED_BY
     tree = xr.DataTree.from_dict({"/": xr.Dataset(attrs=attrs), **datasets})
+    encoding = {f"/{group}": _encoding(dataset) for group, dataset in datasets.items()}
+    # Made in memory: where a disk is full, HDF5 may end the process while it closes the file.
+    content_bytes = tree.to_netcdf(engine="h5netcdf", encoding=encoding)
     with replacing(path) as temporary:
-        encoding = {f"/{group}": _encoding(dataset) for group, dataset in datasets.items()}
-        tree.to_netcdf(temporary, engine="h5netcdf", encoding=encoding)
+        temporary.write_bytes(content_bytes)
 
 
 def read(path: str | Path) -> FileContent:

@@ -128,7 +128,8 @@ class KernelEvidence(AbstractEvidence):
         self.rows, self.noise, self._per_node = SortedRows.of(data), noise, per_node
         self.options = tuple(Group(kernel, ratio) for kernel in kernels for ratio in noise.choices)
         self.groups = groups or (self.options[len(self.options) // 2],) * self.n_variables
-        self.is_fitted = groups is not None or len(self.options) == 1
+        self.n_options = len(self.options)
+        self.is_fitted = groups is not None or self.n_options == 1
         self._with_groups = partial(KernelEvidence, data, states, kernels, noise, approximation, per_node)
         self._kinds: list[int] = states.kind.tolist()
         self._scale = np.where(states.kind == EffectKind.SCALE, states.value, 1.0)
@@ -140,17 +141,32 @@ class KernelEvidence(AbstractEvidence):
         n_tables = TABLE_BYTES // (16 * (self.n_contexts + 1) * self.n_variables + 400)
         self._table = lru_cache(n_tables)(partial(_table, self._factor, noise, EffectKind.SOFT in self._kinds))
 
-    def fit_hyperparameters(self, graph: Int8[np.ndarray, "d d"], states: Int8[np.ndarray, "M d"]) -> "KernelEvidence":
+    @property
+    def hyperparameters(self) -> Int[np.ndarray, " d"]:
+        return np.array([self.options.index(group) for group in self.groups], np.int64)
+
+    def with_hyperparameters(self, chosen: Int[np.ndarray, " d"]) -> "KernelEvidence":
+        return self._with_groups(tuple(self.options[i] for i in chosen))
+
+    def fit_hyperparameters(
+        self, graph: Int8[np.ndarray, "d d"], states: Int8[np.ndarray, "M d"], over: Callable[[], bool]
+    ) -> "KernelEvidence":
         """The likeliest options given the structure: nodes without parents, which say nothing of functions, follow.
 
         The scale s² of a node is integrated out, so that nodes may well share the rest.
         """
         options, d, explained = self.options, self.n_variables, graph.any(axis=0)
         requests = np.arange(d), graph.T.astype(bool), np.ascontiguousarray(states.T, np.int8)
-        scores = np.array([self._with_groups((option,) * d).log_evidences(*requests) for option in options])
-        best = int((scores * explained).sum(axis=1).argmax()) if explained.any() else len(options) // 2
-        likeliest = np.where(self._per_node & explained, scores.argmax(axis=0), best)
-        return self._with_groups(tuple(options[i] for i in likeliest))
+        scores = np.full((len(options), d), -np.inf)
+        middle = len(options) // 2
+        for i in sorted(range(len(options)), key=lambda i: abs(i - middle)):
+            if over():
+                break
+            scores[i] = self._with_groups((options[i],) * d).log_evidences(*requests)
+        looked = explained.any() and np.isfinite(scores).any()
+        best = int(scores[:, explained].sum(axis=1).argmax()) if looked else middle
+        likeliest = np.where(self._per_node & explained & looked, scores.argmax(axis=0), best)
+        return self.with_hyperparameters(likeliest)
 
     def log_evidence(self, node: int, parents: Bool[np.ndarray, " d"], state: Int8[np.ndarray, " M"]) -> float:
         return float(self.log_evidences(np.array([node]), parents[None], state[None])[0])

@@ -121,7 +121,7 @@ class Diagnostics:
         if replicas < limits.min_replicas:
             yield f"Not checked: {counted(replicas, 'replica')} cannot show a missed mode; run {limits.min_replicas}."
         if draws < MIN_DRAWS:
-            yield f"Not converged: {counted(draws, 'draw')} a replica cannot be judged; {_LONGER}"
+            yield f"Not converged: {counted(draws, 'draw')} per replica cannot be judged; {_LONGER}"
             return
         yield from self._probability_failures(labels)
         yield from self._score_failures()
@@ -130,7 +130,8 @@ class Diagnostics:
             level = int(np.nanargmin(rate))
             yield (
                 f"Not converged: temperatures {level + 1} and {level + 2} exchange states in {100 * rate[level]:.1f} % "
-                "of the attempts, so that hot chains do not help the others; use more temperatures."
+                "of the attempts, so that hot chains do not help the others; give more temperatures with n_levels in "
+                "[method]."
             )
 
     def _probability_failures(self, labels: Labels) -> Iterator[str]:

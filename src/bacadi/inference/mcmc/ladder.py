@@ -1,16 +1,14 @@
-"""The run of `MCMC`: parallel tempering of the collapsed posterior, one thread per replica.
+"""A replica of parallel tempering: a ladder of chains on the collapsed posterior.
 
-A replica is a ladder of chains at inverse temperatures 1 = β_0 > … > β_{L-1}; chain l samples p(G, S) p(D | G, S)^β_l
-and neighbours exchange. Replicas share nothing but the target density, so that their agreement says something. In the
-first part of a run (burn-in) the spacing of the ladder is adapted so that all neighbours exchange equally often; at its
-end the weights of the proposals are learnt. All that changes are arrays, so that a run that goes on from a checkpoint
-makes the same draws, bit for bit, as one that was never interrupted.
+The chains are at inverse temperatures 1 = β_0 > … > β_{L-1}; chain l samples p(G, S) p(D | G, S)^β_l and neighbours
+exchange. Replicas share nothing but the target density, so that their agreement says something. In the first part of a
+run (burn-in) the spacing of the ladder is adapted so that all neighbours exchange equally often; at its end the weights
+of the proposals are learnt. All that changes are arrays, so that a run that goes on from a checkpoint makes the same
+draws, bit for bit, as one that was never interrupted.
 """
 
 import math
-import time
-from concurrent.futures import ThreadPoolExecutor
-from itertools import repeat
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +18,6 @@ from bacadi.data.contexts import ContextData
 from bacadi.errors import InferenceError
 from bacadi.evidence.collapsed import AbstractEvidence, CollapsedPosterior
 from bacadi.graph.dag import topological_order
-from bacadi.inference.checkpoint import Checkpoint
 from bacadi.inference.mcmc import moves
 from bacadi.inference.mcmc.chain import (
     Chains,
@@ -36,25 +33,11 @@ from bacadi.inference.mcmc.chain import (
     rehash,
     slot_of,
 )
-from bacadi.inference.mcmc.method import MCMC, MoveWeights
-from bacadi.inference.mcmc.start import Structure, edge_weights, initial, target_weights
-from bacadi.inference.method import Monitor, Progress
+from bacadi.inference.mcmc.method import MoveWeights
+from bacadi.inference.mcmc.start import Structure, edge_weights, target_weights
 
 HOT_ACCEPTANCE = 0.15  # of edge toggles at the hottest level
-# When the ladder is adapted, as shares of the burn-in: after windows that grow, so that each is better informed.
-ADAPTATIONS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.55, 0.75)
-OBSERVE = 2  # sweeps between two looks at the structures of the burn-in
-START_TEMPERATURE = 40.0  # of the hottest level before it is adapted
-
-
-class ChainDraws(NamedTuple):
-    """What a run recorded, replicas along the first axis."""
-
-    graphs: Int8[np.ndarray, "R n d d"]
-    states: Int8[np.ndarray, "R n M d"]
-    log_posterior: Float[np.ndarray, "R n"]
-    swap_rates: Float[np.ndarray, "R L-1"]
-    acceptance: Float[np.ndarray, "R 8"]
+COOLEST_HOT = -0.05  # log inverse temperature that the hottest level has at least
 
 
 class Seen(NamedTuple):
@@ -78,30 +61,46 @@ class Replica:
     `draws` are recorded every `every` sweeps.
     """
 
-    def __init__(
-        self, collapsed: CollapsedPosterior, target: CompiledTarget, starts: list[Structure], rng: np.random.Generator
-    ) -> None:
-        self.evidence = collapsed.evidence
-        d, m, n = self.evidence.n_variables, self.evidence.n_contexts, len(starts)
+    @classmethod
+    def at(
+        cls,
+        collapsed: CollapsedPosterior,
+        target: CompiledTarget,
+        starts: Sequence[Structure],
+        rng: np.random.Generator,
+    ) -> "Replica":
+        """A replica whose chains start at these structures, the first at the coldest level."""
+        memory = empty_memory(rng, collapsed.evidence)
+        return cls(collapsed.evidence, target, memory, new_chains(collapsed, starts, rng))
+
+    def __init__(self, evidence: AbstractEvidence, target: CompiledTarget, memory: Memory, chains: Chains) -> None:
+        d, m, n = evidence.n_variables, evidence.n_contexts, len(chains.edges)
+        self.evidence, self.memory, self.n_kept, self.chains = evidence, memory, 0, chains
         # A copy for each replica: threads that count references to the same arrays slow each other down.
         self.target: CompiledTarget = _copied(target)
-        self.memory, self.n_kept = empty_memory(rng, self.evidence), 0
         self.request = ScoreRequest(
             np.zeros(1, np.int64), np.zeros(d, np.uint8), np.zeros(m, np.int8), np.zeros(1, np.uint64)
         )
         self.work = new_work(d, m, self.evidence.states.n_states)
-        self.chains = new_chains(collapsed, starts, rng)
         self.counts = MoveCounts(np.zeros((n, len(moves.MOVES), 2), np.int64), np.zeros((n, 2)))
         self.seen = Seen(np.zeros((d, d)), np.zeros((m, d)), np.zeros(1))
         self.betas, self.position = np.ones(n), np.zeros(3, np.int64)
         self.draws, self.every = list[Sample](), 1
 
-    def advance(self, until: int, n_moves: int | Int[np.ndarray, " L"]) -> None:
-        """Go on until the sweep, fetching scores that compiled code does not have; moves are those of each level."""
+    def advance(
+        self, until: int, n_moves: int | Int[np.ndarray, " L"], over: Callable[[], bool] = lambda: False
+    ) -> bool:
+        """Go on until the sweep, fetching scores that compiled code does not have; moves are those of each level.
+
+        False where `over` ended it before.
+        """
         each = np.full(len(self.betas), n_moves, np.int64)
         rest = (self.work, self.chains, self.counts, self.betas, self.position)
         while not moves.advance(SamplingProblem(self.target, self.memory, self.request), *rest, until, each):
+            if over():
+                return False
             self._fetch()
+        return True
 
     def _fetch(self) -> None:
         """Compute the score that was requested and keep it."""
@@ -128,7 +127,8 @@ class Replica:
         if adapt_range:
             proposed, accepted = self.counts.moves[-1, moves.TOGGLE]
             rate = accepted / max(proposed, 1)
-            log_betas *= 1 + np.clip((HOT_ACCEPTANCE - rate) / HOT_ACCEPTANCE, -1, 1) * np.log(2) / -log_betas[-1]
+            hottest = log_betas[-1] - np.clip((HOT_ACCEPTANCE - rate) / HOT_ACCEPTANCE, -1, 1) * np.log(2)
+            log_betas *= min(hottest, COOLEST_HOT) / log_betas[-1]  # a posterior that is flat itself needs no heat
         self.betas = np.exp(log_betas)
         self._reset_counts()
 
@@ -176,8 +176,11 @@ class Replica:
         """Copies of all that changes during a run, except scores in memory, which can be computed again."""
         arrays = {f"{part}.{name}": value for part in PARTS for name, value in getattr(self, part)._asdict().items()}
         arrays |= {"betas": self.betas, "position": self.position, "every": np.array(self.every)}
-        for part, name in enumerate(("graphs", "states", "log_posterior")):
-            arrays[f"draws.{name}"] = np.array([draw[part] for draw in self.draws])
+        d, m = self.evidence.n_variables, self.evidence.n_contexts
+        graphs, states, log_p = zip(*self.draws, strict=True) if self.draws else ((), (), ())
+        arrays["draws.graphs"] = np.array(graphs, np.int8).reshape(-1, d, d)
+        arrays["draws.states"] = np.array(states, np.int8).reshape(len(graphs), m, d)
+        arrays["draws.log_posterior"] = np.array(log_p, float)
         return {name: value.copy() for name, value in arrays.items()}
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
@@ -187,150 +190,6 @@ class Replica:
         self.betas, self.position, self.every = arrays["betas"], arrays["position"], int(arrays["every"])
         parts = (arrays["draws.graphs"], arrays["draws.states"], arrays["draws.log_posterior"].tolist())
         self.draws = list(zip(*parts, strict=True))
-
-
-def sample(
-    collapsed: CollapsedPosterior,
-    data: ContextData,
-    method: MCMC,
-    seed: int,
-    monitor: Monitor | None = None,
-    checkpoint: Checkpoint | None = None,
-) -> ChainDraws:
-    """Draws of (G, S) from the collapsed posterior; equal arguments give equal draws (but for a time budget).
-
-    Args:
-        collapsed: evidence and prior.
-        data: the data of the evidence, from which starts and weights of proposals are guessed.
-        method: the numbers of the run.
-        seed: of all random numbers.
-        monitor: who hears of the progress.
-        checkpoint: where the run keeps its state, and goes on from where there is one.
-    """
-    return _Run(collapsed, data, method, seed).go(monitor or Monitor(), checkpoint)
-
-
-class _Run:
-    """The loop around the replicas: start, burn-in, recording, progress, checkpoints."""
-
-    def __init__(self, collapsed: CollapsedPosterior, data: ContextData, method: MCMC, seed: int) -> None:
-        plan = method.plan(data.n_variables, collapsed.evidence.costly)
-        self.method, self.total, self.n_moves = method, plan.n_sweeps, plan.level_moves()
-        self.adapt_range = plan.max_temperature is None
-        self.burn_in = max(int(self.total * method.burn_in), 1)
-        self.adaptations = {int(share * self.burn_in) for share in ADAPTATIONS} - {0}
-        self.wanted = math.ceil(method.n_draws / method.n_replicas)
-        target = compiled_target(collapsed, data, method.weights)
-        self.replicas = []
-        for child in np.random.SeedSequence(seed).spawn(method.n_replicas):
-            rng = np.random.default_rng(child)
-            replica = Replica(collapsed, target, initial(rng, collapsed, data, plan.n_levels), rng)
-            replica.betas = np.geomspace(1, 1 / (plan.max_temperature or START_TEMPERATURE), plan.n_levels)
-            # How many sweeps a time budget allows is not known beforehand; draws are thinned out as the run goes on.
-            if method.time_budget is None:
-                replica.every = max((self.total - self.burn_in) // self.wanted, 1)
-            self.replicas.append(replica)
-
-    def go(self, monitor: Monitor, checkpoint: Checkpoint | None) -> ChainDraws:
-        """Advance all replicas in chunks of about half a second, then collect their draws."""
-        begin = saved = time.monotonic()
-        sweep, step = 0, 1
-        arrays = None if checkpoint is None else checkpoint.load_arrays(self._arrays(sweep, 0.0))
-        if arrays is not None:
-            sweep = self._restore(arrays)
-            begin -= float(arrays["seconds"])
-        with ThreadPoolExecutor(len(self.replicas)) as pool:
-            try:
-                while sweep < self.total:
-                    chunk_begin = time.monotonic()
-                    # Threads may be in the middle of a chunk when an interrupt comes; its beginning is whole.
-                    whole = self._arrays(sweep, chunk_begin - begin) if checkpoint is not None else {}
-                    until = min(sweep + step, self.total)
-                    list(pool.map(self._advance, self.replicas, repeat(sweep), repeat(until)))
-                    sweep, seconds = until, time.monotonic() - begin
-                    self._keep_within_budget(sweep, seconds)
-                    took = max(time.monotonic() - chunk_begin, 1e-3)
-                    step = int(np.clip(step * 0.5 / took, 1, max(2 * step, 8)))
-                    monitor.tell(self._progress(sweep, seconds))
-                    if checkpoint is not None and time.monotonic() - saved > checkpoint.seconds:
-                        checkpoint.save_arrays(self._arrays(sweep, time.monotonic() - begin))
-                        saved = time.monotonic()
-            except KeyboardInterrupt:
-                if checkpoint is not None:
-                    checkpoint.save_arrays(whole)
-                raise
-        return self._draws()
-
-    def _advance(self, replica: Replica, sweep: int, until: int) -> None:
-        """Advance one replica; what happens at a sweep depends on its number alone, not on where a chunk ends."""
-        while sweep < until:
-            sweep += 1
-            replica.advance(sweep, self.n_moves)
-            if sweep > self.burn_in:
-                replica.record(sweep - self.burn_in, self.wanted)
-            elif sweep == self.burn_in:
-                replica.end_burn_in()
-            else:
-                if sweep in self.adaptations:
-                    replica.adapt(self.adapt_range)
-                if sweep % OBSERVE == 0:
-                    replica.observe()
-
-    def _keep_within_budget(self, sweep: int, seconds: float) -> None:
-        """End the burn-in and the run where the time budget asks for it."""
-        budget = self.method.time_budget
-        if budget is None:
-            return
-        if sweep < self.burn_in and seconds > self.method.burn_in * budget:
-            self.burn_in = sweep
-            for replica in self.replicas:
-                replica.end_burn_in()
-        if seconds > budget and any(replica.draws for replica in self.replicas):
-            self.total = sweep
-
-    def _progress(self, sweep: int, seconds: float) -> Progress:
-        log_p = float(np.mean([replica.sample()[2] for replica in self.replicas]))
-        burning_in = sweep < self.burn_in
-        entries = {"log_posterior": log_p, "burning_in": burning_in}
-        phase = "burn-in" if burning_in else "sampling"
-        return Progress(sweep, self.total, seconds, phase, f"log posterior {log_p:.0f}", entries)
-
-    def _draws(self) -> ChainDraws:
-        n = min(self.wanted, *(len(replica.draws) for replica in self.replicas))
-        if n == 0:
-            raise InferenceError("The run was too short to record a draw; give it more sweeps or time.")
-        kept = [_evenly(replica.draws, n) for replica in self.replicas]
-        moved = np.stack([replica.counts.moves[0] for replica in self.replicas])
-        return ChainDraws(
-            np.stack([[draw[0] for draw in draws] for draws in kept]),
-            np.stack([[draw[1] for draw in draws] for draws in kept]),
-            np.array([[draw[2] for draw in draws] for draws in kept]),
-            np.stack([replica.swap_rates() for replica in self.replicas]),
-            moved[:, :, 1] / np.maximum(moved[:, :, 0], 1),
-        )
-
-    def _arrays(self, sweep: int, seconds: float) -> dict[str, np.ndarray]:
-        """The state of the run as a checkpoint holds it; a copy, which threads that go on do not change."""
-        arrays = {"sweep": np.array([sweep, self.burn_in]), "seconds": np.array(seconds)}
-        for r, replica in enumerate(self.replicas):
-            arrays |= {f"{r}.{name}": value for name, value in replica.arrays().items()}
-        return arrays
-
-    def _restore(self, arrays: dict[str, np.ndarray]) -> int:
-        """Go back to a state, and return its sweep. What was learnt follows from what was seen."""
-        sweep, self.burn_in = (int(value) for value in arrays["sweep"])
-        for r, replica in enumerate(self.replicas):
-            replica.restore({name[len(f"{r}.") :]: arrays[name] for name in arrays if name.startswith(f"{r}.")})
-            if sweep >= self.burn_in:
-                replica.learn()
-        return sweep
-
-
-def _evenly(draws: list[Sample], n: int) -> list[Sample]:
-    """`n` of the draws, evenly spaced, the last one among them."""
-    if len(draws) <= n:
-        return draws
-    return [draws[i] for i in np.linspace(0, len(draws) - 1, n + 1).round().astype(int)[1:]]
 
 
 def compiled_target(collapsed: CollapsedPosterior, data: ContextData, weights: MoveWeights) -> CompiledTarget:
@@ -376,7 +235,7 @@ def _sharpened(weight: np.ndarray, uncertain: np.ndarray) -> np.ndarray:
     return 0.5 * weight / weight.sum() + 0.5 * uncertain / uncertain.sum()
 
 
-def new_chains(collapsed: CollapsedPosterior, starts: list[Structure], rng: np.random.Generator) -> Chains:
+def new_chains(collapsed: CollapsedPosterior, starts: Sequence[Structure], rng: np.random.Generator) -> Chains:
     """One chain for each structure, the first at the coldest level."""
     graphs = np.stack([graph for graph, _ in starts])
     states = np.ascontiguousarray(np.stack([states.T for _, states in starts]))
@@ -398,6 +257,23 @@ def new_chains(collapsed: CollapsedPosterior, starts: list[Structure], rng: np.r
         place=np.argsort([topological_order(graph) for graph in graphs], axis=1),
         at_level=np.arange(n),
         rng=rng.integers(1, 2**63, 4, dtype=np.uint64),
+    )
+
+
+def blank_chains(evidence: AbstractEvidence, n: int) -> Chains:
+    """Chains that are nowhere yet, to be restored."""
+    d, m = evidence.n_variables, evidence.n_contexts
+    return Chains(
+        edges=np.zeros((n, d, d), np.uint8),
+        parents=np.zeros((n, d, d), np.int64),
+        n_parents=np.zeros((n, d), np.int64),
+        states=np.zeros((n, d, m), np.int8),
+        n_targets=np.zeros((n, m), np.int64),
+        score=np.zeros((n, d)),
+        log_prior=np.zeros(n),
+        place=np.zeros((n, d), np.int64),
+        at_level=np.zeros(n, np.int64),
+        rng=np.zeros(4, np.uint64),
     )
 
 

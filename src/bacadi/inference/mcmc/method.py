@@ -1,19 +1,30 @@
-"""The choices of `MCMC`: parallel tempering over graph and states; `tempering` runs it."""
+"""The choices of `MCMC`: parallel tempering over graph and states; `run` carries it out."""
 
+import time
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from jaxtyping import Int
 
 from bacadi.config.choices import Choice, option
 from bacadi.data.labelled import Labelled
+from bacadi.evidence.collapsed import CollapsedPosterior
 from bacadi.evidence.reading import PROBE, collapse
 from bacadi.inference.checkpoint import checkpoint_of
-from bacadi.inference.method import AbstractMethod, Monitor, Problem
+from bacadi.inference.method import STARTING, AbstractMethod, Monitor, Problem
+from bacadi.model.model import Model
 from bacadi.posterior import weights
 from bacadi.posterior.posterior import Posterior
 
+if TYPE_CHECKING:
+    from bacadi.inference.mcmc.run import Finish
+    from bacadi.inference.mcmc.start import Structure
+
+# What diagnostics, tables and the file of a posterior cost (benchmarks/budgets.py).
+_SECONDS_PER_PAIR, _SECONDS_PER_BYTE = 2e-5, 2e-8
 # Draws come from the coldest level, where most moves are refused; it makes so many times the moves of the hottest.
 COLD_MOVES, COLD_LEVELS = 8.0, 1.5
 
@@ -37,8 +48,9 @@ class MCMC(AbstractMethod):
     A sweep is `moves_per_sweep` moves (4 d, and up to eight times as many at the coldest) at each of `n_levels`
     temperatures (4 + 2.7 √d), then exchanges. `n_sweeps` (33 d, at least 660) of each replica include the share
     `burn_in`, in which the spacing of the temperatures and, without `max_temperature`, the hottest of them are adapted.
-    With `time_budget` (seconds) the run ends by then, whatever the number of sweeps, and burns in for the same share of
-    the time. The numbers in brackets are those of linear models; `plan` has those of models whose scores take
+    With `time_budget` (seconds) all work, from reading the data to writing the results, ends by then, whatever the
+    number of sweeps; the search for starts takes at most a quarter of it, and the burn-in the same share as otherwise.
+    The numbers in brackets are those of linear models; `plan` has those of models whose scores take
     milliseconds.
 
     >>> MCMC(n_draws=200).n_replicas
@@ -64,13 +76,14 @@ class MCMC(AbstractMethod):
 
     def fit(self, problem: Problem, monitor: Monitor) -> Posterior:
         """Draw graphs and states by parallel tempering, then the parameters of each draw."""
-        from bacadi.inference.collapsed import collapsed_problem, posterior_fields
+        from bacadi.inference.collapsed import posterior_fields
         from bacadi.inference.mcmc.diagnostics import diagnose
-        from bacadi.inference.mcmc.ladder import sample
+        from bacadi.inference.mcmc.run import Run
 
-        collapsed = collapsed_problem(problem, self.max_parents)
-        checkpoint = checkpoint_of(monitor, problem, self)
-        draws = sample(collapsed, problem.standardized, self, problem.seed, monitor, checkpoint)
+        collapsed = collapse(problem.model, problem.standardized, problem.knowledge, self.max_parents)
+        checkpoint, finish = checkpoint_of(monitor, problem, self), partial(seconds_to_finish, problem)
+        run = Run(collapsed, problem.standardized, self, problem.seed, monitor, checkpoint, finish)
+        draws, collapsed = run.go(), run.collapsed
         found = diagnose(draws.graphs, (draws.states > 0).astype(np.int8), draws.log_posterior, draws.swap_rates)
         rng = np.random.default_rng(np.random.SeedSequence(problem.seed).spawn(self.n_replicas + 1)[-1])
         data = problem.data
@@ -81,12 +94,17 @@ class MCMC(AbstractMethod):
             draws.log_posterior,
             weighting=weights.uniform,
             sample_stats=found.to_stats() | {"acceptance": Labelled(draws.acceptance, ("chain", "move"))},
-            attrs={"converged": found.converged, "warnings": found.words(data.variables, data.contexts)},
+            attrs={
+                "converged": found.converged,
+                "warnings": found.words(data.variables, data.contexts),
+                "n_sweeps": draws.n_sweeps,
+                "n_sweeps_planned": draws.n_planned,
+            },
             **posterior_fields(rng, problem, collapsed, draws.graphs, draws.states),
         )
 
-    def opening(self) -> str:
-        return "starting" if is_compiled() else "compiling the sampler, once, about half a minute"
+    def opening(self, model: Model | None = None) -> str:
+        return STARTING if is_compiled() else "compiling the sampler, once, for about a minute"
 
     def plan(self, d: int, costly: bool) -> "LadderPlan":
         """The numbers to run with. Scores that cost milliseconds leave no time for high temperatures, where few of
@@ -98,6 +116,25 @@ class MCMC(AbstractMethod):
         )
         given = {name: getattr(self, name) for name in LadderPlan._fields if getattr(self, name) is not None}
         return ladder._replace(**given)
+
+
+def seconds_to_finish(problem: Problem, collapsed: CollapsedPosterior, structures: Sequence["Structure"]) -> "Finish":
+    """How long it takes from the last sweep to the end: diagnostics, parameters of the draws, files.
+
+    Measured on a few structures, once the code for them is loaded; the rest is a matter of size.
+    """
+    from bacadi.inference.collapsed import posterior_fields
+    from bacadi.inference.mcmc.run import Finish
+
+    few = structures[:8]
+    arrays = np.stack([graph for graph, _ in few])[None], np.stack([states for _, states in few])[None]
+    for n in (1, len(few)):
+        begin = time.monotonic()
+        fields = posterior_fields(np.random.default_rng(0), problem, collapsed, *(array[:, :n] for array in arrays))
+        took = time.monotonic() - begin
+    size = sum(labelled.values.nbytes for labelled in fields["parameters"].values()) / len(few)
+    d, m = problem.data.n_variables, problem.data.n_contexts
+    return Finish(0.5 + _SECONDS_PER_PAIR * d * (d + m), 1.2 * (took / len(few) + _SECONDS_PER_BYTE * size))
 
 
 class LadderPlan(NamedTuple):

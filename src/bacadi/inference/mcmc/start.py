@@ -5,6 +5,8 @@ An intervention moves its target and what lies downstream of it, so a variable t
 causal order. Given an order, the parents of each node and its states in the contexts are found greedily.
 """
 
+import os
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -17,6 +19,7 @@ from bacadi.evidence.collapsed import CollapsedPosterior, StructurePrior
 MOVED = 4.0  # |z| of the mean from which a context counts as having moved a variable
 ROUNDS = 2  # of a greedy structure and hyper-parameters for it
 SEARCHES = 30  # greedy searches per variable that the refinement of an order may take
+_COSTLY_BATCH = 2 * (os.cpu_count() or 1)  # scores of milliseconds between two looks at the clock
 INFORMED = 0.8  # share of the proposal weights that follows the data; the rest is the same for all pairs
 
 
@@ -25,6 +28,14 @@ class Structure(NamedTuple):
 
     graph: Int8[np.ndarray, "d d"]
     states: Int8[np.ndarray, "M d"]
+
+
+def _never() -> bool:
+    return False
+
+
+class _TimeIsOver(Exception):
+    pass
 
 
 def causal_order(
@@ -51,11 +62,23 @@ class Local(NamedTuple):
     state: Int8[np.ndarray, " M"]
 
 
-class Orders:
-    """Greedy structures of causal orders; a node is searched once for each set of variables before it."""
+Searched = dict[tuple[int, bytes], Local]
+"""Greedy optima by node and the variables before it."""
 
-    def __init__(self, collapsed: CollapsedPosterior) -> None:
-        self.collapsed, self.searched = collapsed, dict[tuple[int, bytes], Local]()
+
+class Orders:
+    """Greedy structures of causal orders; a node is searched once for each set of variables before it.
+
+    Where `over` says that there is no time left, searches stop where they are and new ones do not begin. `searched`
+    holds those that came to their end; given to another `Orders`, it makes the same way shorter and nothing else.
+    """
+
+    def __init__(
+        self, collapsed: CollapsedPosterior, over: Callable[[], bool] = _never, searched: "Searched | None" = None
+    ) -> None:
+        self.collapsed, self.over = collapsed, over
+        self.searched: Searched = {} if searched is None else searched
+        self.asked = set[tuple[int, bytes]]()
 
     def locals(self, order: Int[np.ndarray, " d"], first: int = 0, last: int | None = None) -> dict[int, Local]:
         """The optima of the nodes at places `first` to `last` of the order."""
@@ -63,12 +86,19 @@ class Orders:
         before[order[:first]] = True
         optima = {}
         for node in order[first : len(order) if last is None else last + 1].tolist():
-            key = node, before.tobytes()
-            if key not in self.searched:
-                self.searched[key] = _NodeSearch(self.collapsed, node, before).run()
-            optima[node] = self.searched[key]
+            optima[node] = self._local(node, before)
             before[node] = True
         return optima
+
+    def _local(self, node: int, before: Bool[np.ndarray, " d"]) -> Local:
+        key = node, before.tobytes()
+        self.asked.add(key)
+        if key in self.searched:
+            return self.searched[key]
+        search = _NodeSearch(self.collapsed, node, before, self.over)
+        if search.run():
+            self.searched[key] = search.found
+        return search.found
 
     def structure(self, order: Int[np.ndarray, " d"]) -> Structure:
         """The optima of all nodes together."""
@@ -81,7 +111,7 @@ class Orders:
     def refined(self, rng: np.random.Generator, order: Int[np.ndarray, " d"], searches: int) -> Int[np.ndarray, " d"]:
         """Reverse edges where that helps: j moves before i, or i behind j, for edges i → j, until none helps or there
         have been `searches` searches."""
-        local, limit = self.locals(order), len(self.searched) + searches
+        local, limit = self.locals(order), len(self.asked) + searches
         required = self.collapsed.prior.required
         improved = True
         while improved:
@@ -92,7 +122,7 @@ class Orders:
                 a, b = (int(np.flatnonzero(order == node)[0]) for node in (i, j))
                 if a > b or required[order[a:b], j].any() or required[i, order[a + 1 : b + 1]].any():
                     continue
-                if len(self.searched) > limit:
+                if len(self.asked) > limit or self.over():
                     return order
                 now = sum(local[node].score for node in order[a : b + 1].tolist())
                 between = order[a + 1 : b]
@@ -105,20 +135,36 @@ class Orders:
         return order
 
 
-def initial(rng: np.random.Generator, collapsed: CollapsedPosterior, data: ContextData, n: int) -> list[Structure]:
-    """Greedy structures of `n` randomised orders, the best first; the best order is refined."""
-    moved, greedy = mean_shift_z(data), Orders(collapsed)
-    orders = [causal_order(rng, moved, collapsed.prior) for _ in range(n)]
-    orders.sort(key=lambda order: -_total(greedy.locals(order)))
-    orders[0] = greedy.refined(rng, orders[0], searches=SEARCHES * len(orders[0]))
-    return [greedy.structure(order) for order in orders]
+def initial(rng: np.random.Generator, greedy: Orders, data: ContextData, n: int) -> list[Structure]:
+    """Greedy structures of `n` randomised orders, the best first; the best order is refined.
+
+    Where time runs out, the structures found by then serve in turn.
+    """
+    moved, prior = mean_shift_z(data), greedy.collapsed.prior
+    orders: list[tuple[float, Int[np.ndarray, " d"]]] = []
+    for order in [causal_order(rng, moved, prior) for _ in range(n)]:
+        score = _total(greedy.locals(order))
+        if orders and greedy.over():
+            break
+        orders.append((-score, order))
+    found = [order for _, order in sorted(orders, key=lambda item: item[0])]
+    found[0] = greedy.refined(rng, found[0], searches=SEARCHES * data.n_variables)
+    structures = [greedy.structure(order) for order in found]
+    return [structures[i % len(structures)] for i in range(n)]
+
+
+def searches_of(n_variables: int, n: int) -> int:
+    """The most searches that `initial` makes, for a bar of its progress."""
+    return (n + SEARCHES) * n_variables
 
 
 def _total(optima: dict[int, Local]) -> float:
     return sum(local.score for local in optima.values())
 
 
-def fit_hyperparameters(collapsed: CollapsedPosterior, data: ContextData) -> CollapsedPosterior:
+def fit_hyperparameters(
+    collapsed: CollapsedPosterior, data: ContextData, over: Callable[[], bool] = _never
+) -> CollapsedPosterior:
     """Alternate twice between a greedy structure and type-II maximum likelihood of the free hyper-parameters.
 
     Only contexts that are likelier targets than not are taken for such, prior included: where every context that a hard
@@ -128,38 +174,56 @@ def fit_hyperparameters(collapsed: CollapsedPosterior, data: ContextData) -> Col
         return collapsed
     order = causal_order(np.random.default_rng(0), mean_shift_z(data), collapsed.prior)
     for _ in range(ROUNDS):
-        structure = Orders(collapsed).structure(order)
-        collapsed = replace(collapsed, evidence=collapsed.evidence.fit_hyperparameters(*structure))
+        structure = Orders(collapsed, over).structure(order)
+        collapsed = replace(collapsed, evidence=collapsed.evidence.fit_hyperparameters(*structure, over))
     return collapsed
 
 
 class _NodeSearch:
     """Greedy search for the parents of one node, among the variables before it, and for its states."""
 
-    def __init__(self, collapsed: CollapsedPosterior, node: int, before: Bool[np.ndarray, " d"]) -> None:
+    def __init__(
+        self, collapsed: CollapsedPosterior, node: int, before: Bool[np.ndarray, " d"], over: Callable[[], bool]
+    ) -> None:
         prior = collapsed.prior
-        self.evidence, self.node, self.max_parents = collapsed.evidence, node, prior.max_parents
+        self.evidence, self.node, self.max_parents, self.over = collapsed.evidence, node, prior.max_parents, over
         self.free = before & ~prior.forbidden[:, node] & ~prior.required[:, node]
         self.odds = np.where(np.isfinite(prior.edge_log_odds[:, node]), prior.edge_log_odds[:, node], 0)
         self.log_states = prior.state_log_prior[:, node]
         self.parents = prior.required[:, node].copy()
         # The likeliest state beforehand: untouched, or a known target.
         self.state = self.log_states.argmax(axis=1).astype(np.int8)
-        self.score = self._scores(self.parents[None], self.state[None])[0]
+        self.score = -np.inf
 
-    def run(self) -> Local:
-        """Improve states and parents in turn until no single change of a parent helps."""
-        self._improve_states()
-        while self._improve_parents():
-            self._improve_states()
+    @property
+    def found(self) -> Local:
+        """The best found so far."""
         return Local(float(self.score), self.parents, self.state)
+
+    def run(self) -> bool:
+        """Improve states and parents in turn until no single change of a parent helps; False if time ran out."""
+        try:
+            self.score = self._scores(self.parents[None], self.state[None])[0]
+            self._improve_states()
+            while self._improve_parents():
+                self._improve_states()
+        except _TimeIsOver:
+            return False
+        return True
 
     def _scores(self, parents: Bool[np.ndarray, "#B d"], states: Int8[np.ndarray, "#B M"]) -> Float[np.ndarray, " B"]:
         """The part of the node in the log posterior; a single row of parents or of states serves all of the other."""
         n = max(len(parents), len(states))
         parents, states = np.repeat(parents, n // len(parents), axis=0), np.repeat(states, n // len(states), axis=0)
         of_states = self.log_states[np.arange(states.shape[1]), states].sum(axis=1)
-        return self.evidence.log_evidences(np.full(n, self.node), parents, states) + parents @ self.odds + of_states
+        size = _COSTLY_BATCH if self.evidence.costly else n
+        scores = [np.zeros(0)]
+        for at in range(0, n, size):
+            if self.over():
+                raise _TimeIsOver
+            batch = slice(at, at + size)
+            scores.append(self.evidence.log_evidences(np.full(n, self.node)[batch], parents[batch], states[batch]))
+        return np.concatenate(scores) + parents @ self.odds + of_states
 
     def _improve_parents(self) -> bool:
         """Make the single change of a parent that helps most."""
@@ -221,9 +285,7 @@ def edge_weights(data: ContextData) -> Float[np.ndarray, "d d"]:
     They are symmetric, so that a reversal and its way back have the same weight.
     """
     off = 1.0 - np.eye(data.n_variables)
-    residual = data.x.astype(float)
-    for k in np.unique(data.context):
-        residual[data.context == k] -= data.x[data.context == k].mean(axis=0)
+    residual = data.residuals_within()
     spread = residual.std(axis=0)
     residual /= np.where(spread > 0, spread, 1.0)
     precision = np.linalg.inv(residual.T @ residual / len(residual) + 0.1 * np.eye(data.n_variables))

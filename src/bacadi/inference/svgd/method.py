@@ -25,6 +25,7 @@ from bacadi.inference.svgd.estimators import (
 )
 from bacadi.inference.svgd.kernel import SteinKernel
 from bacadi.inference.svgd.particles import to_posterior
+from bacadi.model.model import Model
 from bacadi.posterior.posterior import Posterior
 from bacadi.posterior.weights import Tempered
 from bacadi.relaxed.density import Density
@@ -124,8 +125,8 @@ class SVGD(AbstractMethod):
             state, trace = run(descent, monitor, checkpoint_of(monitor, problem, self))
             return to_posterior(descent, state, trace, problem)
 
-    def opening(self) -> str:
-        return "compiling (about 10 s)"
+    def opening(self, model: Model | None = None) -> str:
+        return "compiling, for up to half a minute"
 
 
 class Descent(NamedTuple):

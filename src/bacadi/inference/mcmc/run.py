@@ -1,0 +1,449 @@
+"""The run of `MCMC`: starts, burn-in and draws of all replicas, one thread each, within a time budget if there is one.
+
+A run goes on from its checkpoint as if it had never been interrupted: a checkpoint holds the chains and draws of all
+replicas or, before there are any, the searches for their starts that came to an end. It is validated before compiled
+code sees it, because a file may come from anywhere.
+"""
+
+import math
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import replace
+from itertools import repeat
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int, Int8
+
+from bacadi.data.contexts import ContextData
+from bacadi.errors import InferenceError
+from bacadi.evidence.collapsed import CollapsedPosterior, StructurePrior
+from bacadi.graph.dag import is_acyclic
+from bacadi.inference.checkpoint import Checkpoint
+from bacadi.inference.mcmc.ladder import Replica, Sample, blank_chains, compiled_target, empty_memory
+from bacadi.inference.mcmc.method import MCMC
+from bacadi.inference.mcmc.start import (
+    Local,
+    Orders,
+    Searched,
+    Structure,
+    fit_hyperparameters,
+    initial,
+    searches_of,
+)
+from bacadi.inference.method import STARTING, Monitor, Progress
+
+# When the ladder is adapted, as shares of the burn-in: after windows that grow, so that each is better informed.
+ADAPTATIONS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.55, 0.75)
+OBSERVE = 2  # sweeps between two looks at the structures of the burn-in
+START_TEMPERATURE = 40.0  # of the hottest level before it is adapted
+START_SHARE, FINISH_SHARE = 0.25, 0.3  # of a time budget: most that the search for starts and the end may take
+_CHUNK_SECONDS = 0.5
+_SEARCH = ("replica", "node", "before", "score", "parents", "state")
+_LISTS = ("draws.graphs", "draws.states", "draws.log_posterior", *(f"start.{name}" for name in _SEARCH))
+
+
+class Finish(NamedTuple):
+    """The seconds that are needed after the last sweep: `fixed` and for each draw."""
+
+    fixed: float
+    per_draw: float
+
+
+class ChainDraws(NamedTuple):
+    """What a run recorded, replicas along the first axis, and how many of the sweeps planned it made."""
+
+    graphs: Int8[np.ndarray, "R n d d"]
+    states: Int8[np.ndarray, "R n M d"]
+    log_posterior: Float[np.ndarray, "R n"]
+    swap_rates: Float[np.ndarray, "R L-1"]
+    acceptance: Float[np.ndarray, "R 8"]
+    n_sweeps: int
+    n_planned: int
+
+
+class Run:
+    """The loop around the replicas: start, burn-in, recording, progress, checkpoints.
+
+    Equal arguments give equal draws, but for a time budget. Threads ask `_over` whether to stop: the budget may have
+    ended, or a signal may have come.
+
+    Args:
+        collapsed: evidence and prior; hyper-parameters that are free are fitted first.
+        data: the data of the evidence, from which starts and weights of proposals are guessed.
+        method: the numbers of the run.
+        seed: of all random numbers.
+        monitor: who hears of the progress.
+        checkpoint: where the run keeps its state, and goes on from where there is one.
+        finish: how long it takes from the last sweep to the end of all work, by a few structures; asked for where there
+            is a time budget.
+    """
+
+    def __init__(
+        self,
+        collapsed: CollapsedPosterior,
+        data: ContextData,
+        method: MCMC,
+        seed: int,
+        monitor: Monitor | None = None,
+        checkpoint: Checkpoint | None = None,
+        finish: Callable[[CollapsedPosterior, Sequence[Structure]], Finish] | None = None,
+    ) -> None:
+        self.collapsed, self.data, self.method, self.finish = collapsed, data, method, finish
+        self.monitor, self.checkpoint = monitor or Monitor(), checkpoint
+        self.begun = time.monotonic() if self.monitor.begun is None else self.monitor.begun
+        self.saved = time.monotonic()
+        self.plan = method.plan(data.n_variables, collapsed.evidence.costly)
+        self.n_moves, self.total = self.plan.level_moves(), self.plan.n_sweeps
+        self.burn_in = max(int(self.total * method.burn_in), 1)
+        self.adaptations = {int(share * self.burn_in) for share in ADAPTATIONS} - {0}
+        self.wanted = math.ceil(method.n_draws / method.n_replicas)
+        self.generators = [np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(method.n_replicas)]
+        self.replicas: list[Replica] = []
+        self.started = 0.0
+        self.interrupted, self.deadline = threading.Event(), math.inf
+
+    def go(self) -> ChainDraws:
+        """Start, or go back to where the checkpoint is; then advance all replicas, and collect their draws."""
+        with ThreadPoolExecutor(len(self.generators)) as pool:
+            try:
+                self._sweep(pool, self._begin(pool))
+            finally:
+                self.interrupted.set()  # before the pool waits for its threads
+        return self._draws()
+
+    def _over(self) -> bool:
+        return self.interrupted.is_set() or time.monotonic() > self.deadline
+
+    def _seconds(self) -> float:
+        return time.monotonic() - self.begun
+
+    def _begin(self, pool: ThreadPoolExecutor) -> int:
+        """Make the replicas, and return the sweep that they are at."""
+        budget, n = self.method.time_budget, len(self.generators)
+        saved, searched = self._load(), [Searched() for _ in range(n)]
+        if saved is not None:
+            self.begun -= float(saved["seconds"][0])
+            evidence = self.collapsed.evidence.with_hyperparameters(saved["hyperparameters"])
+            self.collapsed = replace(self.collapsed, evidence=evidence)
+            if "sweep" in saved:
+                return self._restore(saved)
+            searched = _searches(saved, n)
+        if budget is not None:
+            self.deadline = self.begun + START_SHARE * budget
+        if saved is None:
+            self.collapsed = fit_hyperparameters(self.collapsed, self.data, self._over)
+        self._make_replicas(self._starts(pool, searched))
+        self.started = self._seconds()
+        if budget is not None:
+            self._plan_finish(budget)
+        return 0
+
+    def _starts(self, pool: ThreadPoolExecutor, searched: list[Searched]) -> list[list[Structure]]:
+        """The structures that the replicas start from, searched for in parallel; an interrupt saves what was found."""
+        orders = [Orders(self.collapsed, self._over, found) for found in searched]
+        levels = repeat(self.plan.n_levels)
+        tasks = [pool.submit(initial, *each) for each in zip(self.generators, orders, repeat(self.data), levels)]
+        total = searches_of(self.data.n_variables, self.plan.n_levels) * len(tasks)
+        try:
+            while wait(tasks, _CHUNK_SECONDS).not_done:
+                step = min(sum(len(order.asked) for order in orders), total - 1)
+                self.monitor.tell(Progress(step, total, self._seconds(), STARTING, "searching for starts"))
+                if self.checkpoint is not None and time.monotonic() - self.saved > self.checkpoint.seconds:
+                    self._save(self._start_arrays(searched))
+        except KeyboardInterrupt:
+            self.interrupted.set()
+            wait(tasks)
+            if self.checkpoint is not None:
+                self._save(self._start_arrays(searched))
+            raise
+        return [task.result() for task in tasks]
+
+    def _make_replicas(self, starts: list[list[Structure]] | None) -> None:
+        """One replica per generator, from its starts, or blank where it will be restored."""
+        evidence, n = self.collapsed.evidence, self.plan.n_levels
+        target = compiled_target(self.collapsed, self.data, self.method.weights)
+        for r, rng in enumerate(self.generators):
+            if starts is None:
+                memory = empty_memory(np.random.default_rng(0), evidence)
+                replica = Replica(evidence, target, memory, blank_chains(evidence, n))
+            else:
+                replica = Replica.at(self.collapsed, target, starts[r], rng)
+            replica.betas = np.geomspace(1, 1 / (self.plan.max_temperature or START_TEMPERATURE), n)
+            # How many sweeps a time budget allows is not known beforehand; draws are thinned out as the run goes on.
+            if self.method.time_budget is None:
+                replica.every = max((self.total - self.burn_in) // self.wanted, 1)
+            self.replicas.append(replica)
+
+    def _plan_finish(self, budget: float) -> None:
+        """Keep time back for what follows the last sweep, and draw no more than that allows."""
+        fixed, per_draw = self.finish(self.collapsed, self._structures()) if self.finish is not None else (0.0, 0.0)
+        n, most = len(self.replicas), max(FINISH_SHARE * budget - fixed, 0.0)
+        self.wanted = max(min(self.wanted, int(most / max(per_draw, 1e-9)) // n), 1)
+        self.deadline = self.begun + max(budget - fixed - n * self.wanted * per_draw, self.started)
+
+    def _structures(self) -> list[Structure]:
+        """Structures that differ, of all chains."""
+        chains = [replica.chains for replica in self.replicas]
+        graphs = np.concatenate([chain.edges for chain in chains]).astype(np.int8)
+        states = np.concatenate([chain.states for chain in chains]).transpose(0, 2, 1)
+        different = {
+            graph.tobytes() + of.tobytes(): Structure(graph, of) for graph, of in zip(graphs, states, strict=True)
+        }
+        return list(different.values())
+
+    def _sweep(self, pool: ThreadPoolExecutor, sweep: int) -> None:
+        """Advance all replicas in chunks of about half a second."""
+        step, keeps = 1, self.checkpoint is not None
+        whole = {}
+        try:
+            while sweep < self.total:
+                chunk_begin = time.monotonic()
+                # Threads may be in the middle of a chunk when an interrupt comes; its beginning is whole.
+                whole = self._arrays(sweep) if keeps else {}
+                until = min(sweep + step, self.total)
+                arrived = list(pool.map(self._advance, self.replicas, repeat(sweep), repeat(until)))
+                sweep = min(arrived)
+                self._keep_within_budget(sweep)
+                took = max(time.monotonic() - chunk_begin, 1e-3)
+                step = int(np.clip(step * _CHUNK_SECONDS / took, 1, max(2 * step, 8)))
+                self.monitor.tell(self._progress(sweep))
+                if self.checkpoint is not None and time.monotonic() - self.saved > self.checkpoint.seconds:
+                    self._save(self._arrays(sweep))
+        except KeyboardInterrupt:
+            if whole:
+                self._save(whole)
+            raise
+        self.swept = sweep
+        if keeps and time.monotonic() - self.saved > _CHUNK_SECONDS * 20:
+            self._save(self._arrays(sweep))  # what follows may take long
+
+    def _advance(self, replica: Replica, sweep: int, until: int) -> int:
+        """Advance one replica, and return the sweep that it came to before time was over.
+
+        What happens at a sweep depends on its number alone, not on where a chunk ends.
+        """
+        while sweep < until:
+            if not replica.advance(sweep + 1, self.n_moves, self._over):
+                return sweep
+            sweep += 1
+            if sweep > self.burn_in:
+                replica.record(sweep - self.burn_in, self.wanted)
+            elif sweep == self.burn_in:
+                replica.end_burn_in()
+            else:
+                if sweep in self.adaptations:
+                    replica.adapt(self.plan.max_temperature is None)
+                if sweep % OBSERVE == 0:
+                    replica.observe()
+        return sweep
+
+    def _keep_within_budget(self, sweep: int) -> None:
+        """End the burn-in and the run where the time budget asks for it."""
+        if self.method.time_budget is None:
+            return
+        seconds, limit = self._seconds(), self.deadline - self.begun
+        if sweep < self.burn_in and seconds > self.started + self.method.burn_in * (limit - self.started):
+            self.burn_in = sweep
+            for replica in self.replicas:
+                replica.end_burn_in()
+        if seconds > limit:
+            self.total = sweep
+
+    def _progress(self, sweep: int) -> Progress:
+        log_p = float(np.mean([replica.sample()[2] for replica in self.replicas]))
+        burning_in = sweep < self.burn_in
+        entries = {"log_posterior": log_p, "burning_in": burning_in}
+        phase = "burn-in" if burning_in else "sampling"
+        return Progress(sweep, self.total, self._seconds(), phase, f"log posterior {log_p:.0f}", entries)
+
+    def _draws(self) -> ChainDraws:
+        if self.method.time_budget is not None:
+            for replica in self.replicas:
+                replica.draws = replica.draws or [replica.sample()]  # time was over before the first draw
+        if not all(replica.draws for replica in self.replicas):
+            raise InferenceError("The run was too short to record a draw; give it more sweeps.")
+        n = min(self.wanted, *(len(replica.draws) for replica in self.replicas))
+        kept = [_evenly(replica.draws, n) for replica in self.replicas]
+        moved = np.stack([replica.counts.moves[0] for replica in self.replicas])
+        return ChainDraws(
+            np.stack([[draw[0] for draw in draws] for draws in kept]),
+            np.stack([[draw[1] for draw in draws] for draws in kept]),
+            np.array([[draw[2] for draw in draws] for draws in kept]),
+            np.stack([replica.swap_rates() for replica in self.replicas]),
+            moved[:, :, 1] / np.maximum(moved[:, :, 0], 1),
+            self.swept,
+            self.plan.n_sweeps,
+        )
+
+    def _save(self, arrays: dict[str, np.ndarray]) -> None:
+        if self.checkpoint is not None:
+            self.checkpoint.save_arrays(arrays)
+            self.saved = time.monotonic()
+
+    def _common(self) -> dict[str, np.ndarray]:
+        return {
+            "seconds": np.array([self._seconds(), self.started]),
+            "hyperparameters": self.collapsed.evidence.hyperparameters,
+        }
+
+    def _arrays(self, sweep: int) -> dict[str, np.ndarray]:
+        """The state of the run as a checkpoint holds it; a copy, which threads that go on do not change."""
+        arrays = self._common() | {"sweep": np.array([sweep, self.burn_in, self.wanted])}
+        for r, replica in enumerate(self.replicas):
+            arrays |= {f"{r}.{name}": value for name, value in replica.arrays().items()}
+        return arrays
+
+    def _start_arrays(self, searched: list[Searched]) -> dict[str, np.ndarray]:
+        """The searches that came to an end, one per row."""
+        found = [(r, *key, local) for r, each in enumerate(searched) for key, local in list(each.items())]
+        d, m = self.data.n_variables, self.data.n_contexts
+        return self._common() | {
+            "start.replica": np.array([r for r, *_ in found], np.int64),
+            "start.node": np.array([node for _, node, *_ in found], np.int64),
+            "start.before": np.array([np.frombuffer(before, np.uint8) for *_, before, _ in found], np.uint8).reshape(
+                -1, d
+            ),
+            "start.score": np.array([local.score for *_, local in found], float),
+            "start.parents": np.array([local.parents for *_, local in found], np.uint8).reshape(-1, d),
+            "start.state": np.array([local.state for *_, local in found], np.int8).reshape(-1, m),
+        }
+
+    def _load(self) -> dict[str, np.ndarray] | None:
+        """The arrays of the checkpoint, valid, or None where there is none."""
+        if self.checkpoint is None or not self.checkpoint.path.exists():
+            return None
+        self._make_replicas(None)
+        saved = self.checkpoint.load_arrays(self._arrays(0), self._start_arrays([]), lists=_LISTS)
+        self.replicas = []
+        if saved is not None and (what := self._fault(saved)):
+            raise self.checkpoint.refusal(what)
+        return saved
+
+    def _fault(self, saved: dict[str, np.ndarray]) -> str | None:
+        """What makes no sense in a checkpoint."""
+        if not (np.isfinite(saved["seconds"]).all() and (saved["seconds"] >= 0).all()):
+            return "the time is no time"
+        if ((saved["hyperparameters"] < 0) | (saved["hyperparameters"] >= self.collapsed.evidence.n_options)).any():
+            return "there are no such hyper-parameters"
+        if "sweep" not in saved:
+            return self._fault_of_searches(saved)
+        sweep, burn_in, wanted = saved["sweep"].tolist()
+        if not (0 <= sweep <= self.total and 0 <= burn_in <= self.total and 1 <= wanted <= self.wanted):
+            return "the number of a sweep is out of range"
+        for r in range(len(self.generators)):
+            part = _of_replica(saved, r)
+            if what := fault_of_replica(part, self.collapsed, self.n_moves, 2 * self.wanted):
+                return what
+            if part["position"][0] != sweep:
+                return "the number of a sweep is out of range"
+        return None
+
+    def _fault_of_searches(self, saved: dict[str, np.ndarray]) -> str | None:
+        of = {name.removeprefix("start."): array for name, array in saved.items() if name.startswith("start.")}
+        prior, node, state = self.collapsed.prior, of["node"], of["state"].astype(int)
+        if len({len(array) for array in of.values()}) != 1:
+            return "the searches are not as many everywhere"
+        inside = ((of["replica"] >= 0) & (of["replica"] < len(self.generators)) & (node >= 0)).all()
+        if not inside or (node >= prior.edge_log_odds.shape[0]).any():
+            return "a number of a search is out of range"
+        if not ((of["before"] <= 1).all() and (of["parents"] <= of["before"] | prior.required.T[node]).all()):
+            return "the parents of a search are none"
+        if not _states_allowed(prior, state, node) or not np.isfinite(of["score"]).all():
+            return "the states or the score of a search are none"
+        return None
+
+    def _restore(self, saved: dict[str, np.ndarray]) -> int:
+        """Go back to a state, and return its sweep. What was learnt follows from what was seen."""
+        sweep, self.burn_in, wanted = saved["sweep"].tolist()
+        self.started = float(saved["seconds"][1])
+        self._make_replicas(None)
+        for r, replica in enumerate(self.replicas):
+            replica.restore(_of_replica(saved, r))
+            if sweep >= self.burn_in:
+                replica.learn()
+        if self.method.time_budget is not None:
+            self._plan_finish(self.method.time_budget)
+        self.wanted = wanted
+        return sweep
+
+
+def fault_of_replica(
+    arrays: dict[str, np.ndarray], collapsed: CollapsedPosterior, n_moves: Int[np.ndarray, " L"], most_draws: int
+) -> str | None:
+    """What makes no sense in the arrays of a replica, whose shapes and types are right: compiled code follows every
+    index in them, and would believe every count."""
+    of, prior = (lambda name: arrays[f"chains.{name}"]), collapsed.prior
+    edges, states, parents, betas = of("edges"), of("states"), of("parents"), arrays["betas"]
+    n, d, _ = edges.shape
+    draws = arrays["draws.graphs"], arrays["draws.states"], arrays["draws.log_posterior"]
+    graphs, targets = np.concatenate([edges, draws[0]]), np.concatenate([states.transpose(0, 2, 1), draws[1]])
+    if len({len(draw) for draw in draws}) != 1 or len(draws[0]) > most_draws or arrays["every"] < 1:
+        return "the number of draws is out of range"
+    if ((graphs != 0) & (graphs != 1)).any() or not is_acyclic(graphs).all():
+        return "a graph has a cycle or is none"
+    if any(np.isneginf(prior.log_prob_ordered(graph.astype(np.int8))) for graph in graphs):
+        return "a graph breaks what is known"
+    if not _states_allowed(prior, targets, None):
+        return "a state is out of range"
+    is_parent = np.arange(d) < of("n_parents")[:, :, None]
+    listed = np.zeros((n, d, d), int)
+    if (parents < 0).any() or (parents >= d).any() or (of("n_parents") != edges.sum(axis=1)).any():
+        return "a list of parents is out of range"
+    np.add.at(listed, (*(np.nonzero(is_parent)[:1]), parents[is_parent], np.nonzero(is_parent)[1]), 1)
+    if (listed != edges).any() or (of("n_targets") != (states > 0).sum(axis=1)).any():
+        return "lists of parents or targets do not fit the graphs"
+    if (np.sort(of("place"), axis=1) != np.arange(d)).any() or (np.sort(of("at_level")) != np.arange(n)).any():
+        return "an order is none"
+    if prior.over_orders and (edges.astype(bool) & (of("place")[:, :, None] > of("place")[:, None, :])).any():
+        return "an order is none"
+    numbers = (
+        of("score"),
+        of("log_prior"),
+        draws[2],
+        arrays["counts.swaps"],
+        *(arrays[f"seen.{x}"] for x in ("edges", "targets", "n")),
+    )
+    if not all(np.isfinite(array).all() for array in numbers) or not of("rng").any():
+        return "a score is no number"
+    counts = arrays["counts.moves"]
+    if (counts < 0).any() or (counts[..., 1] > counts[..., 0]).any() or any((a < 0).any() for a in numbers[3:]):
+        return "a count is out of range"
+    if betas[0] != 1 or not ((betas > 0) & (betas <= 1)).all() or (np.diff(betas) > 0).any():
+        return "the temperatures are none"
+    _, level, move = arrays["position"].tolist()
+    if not (0 <= level <= n and 0 <= move <= n_moves.max()):
+        return "the place in a sweep is out of range"
+    return None
+
+
+def _states_allowed(prior: StructurePrior, states: np.ndarray, nodes: np.ndarray | None) -> bool:
+    """Whether states exist and the prior allows them: [n, M, d], or [n, M] of one node each."""
+    m, _, n_states = prior.state_log_prior.shape
+    if (states < 0).any() or (states >= n_states).any():
+        return False
+    if nodes is not None:
+        return bool((prior.state_log_prior[np.arange(m), nodes[:, None], states] > -np.inf).all())
+    return all(prior.log_prob_states(of.astype(np.int8)) > -np.inf for of in states)
+
+
+def _of_replica(saved: dict[str, np.ndarray], r: int) -> dict[str, np.ndarray]:
+    return {name.removeprefix(f"{r}."): array for name, array in saved.items() if name.startswith(f"{r}.")}
+
+
+def _searches(saved: dict[str, np.ndarray], n: int) -> list[Searched]:
+    """The searches of each replica as a checkpoint holds them."""
+    searched: list[Searched] = [{} for _ in range(n)]
+    columns = (saved[f"start.{name}"] for name in _SEARCH)
+    for replica, node, before, score, parents, state in zip(*columns, strict=True):
+        searched[replica][int(node), before.astype(bool).tobytes()] = Local(float(score), parents.astype(bool), state)
+    return searched
+
+
+def _evenly(draws: list[Sample], n: int) -> list[Sample]:
+    """`n` of the draws, evenly spaced, the last one among them."""
+    if len(draws) <= n:
+        return draws
+    return [draws[i] for i in np.linspace(0, len(draws) - 1, n + 1).round().astype(int)[1:]]
