@@ -62,6 +62,11 @@ for command in (fit, check, resume, export, simulate, evaluate, warm_up, demo):
 
 def main() -> NoReturn:
     """Run the command line; exit codes: 0 done, 1 a failure of ours, 2 bad input or usage, 128 + n for signal n."""
+    # JAX reads these when it is first imported. Messages of its compiler are of no use to whoever waits for a
+    # posterior, and what it compiled is worth keeping; a user's own settings win.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", os.path.join(cache, "bacadi", "jax"))
     sys.path.append("")  # classes of the user's own (module:Class) may stand in the working folder, as with python -m
     try:
         app()

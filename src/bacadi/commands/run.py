@@ -226,10 +226,6 @@ class RunFolder:
         return posterior
 
     def _fit(self, watch: Watch, begun: float | None) -> Posterior:
-        # JAX reads these when it is first imported. Messages of its compiler are of no use to whoever waits for a
-        # posterior, and what it compiled is worth keeping; a user's own settings win.
-        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-        os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_user_cache() / "bacadi" / "jax"))
         chosen = self.configuration
         watch.open(chosen.method.opening(chosen.model), getattr(chosen.method, "time_budget", None))
         posterior = fit(
@@ -304,10 +300,6 @@ def _record_of(path: Path) -> dict[str, Any] | None:
     except (OSError, ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) and "bacadi" in record else None
-
-
-def _user_cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
 
 
 def file_digest(path: Path) -> str:
