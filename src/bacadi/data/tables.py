@@ -1,6 +1,6 @@
 """From a table in a file, a pandas table or arrays to `ContextData`.
 
-Files are CSV, tab-separated text (both also gzipped) and parquet. Whatever `bacadi.data.diagnose` calls an error is
+Files are CSV, tab-separated text (both also gzipped) and parquet. Whatever `bacadi.diagnose` calls an error is
 refused with its sentence; a file that is not a table at all is refused here.
 """
 

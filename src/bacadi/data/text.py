@@ -60,7 +60,7 @@ def closest(value: str, names: Sequence[str]) -> str:
 def read_rows(path: str | Path, noun: str) -> list[tuple[int, list[str]]]:
     """Line number and stripped cells of every row of a small CSV table that is not blank, the header included.
 
-    For tables of names, which stay text; tables of numbers are read by `bacadi.data.read_table`. A file that cannot be
+    For tables of names, which stay text; tables of numbers are read by `data.tables.read_table`. A file that cannot be
     read, is not UTF-8 or is not CSV is refused; whether the rows make sense is for the caller to say.
 
     Args:
