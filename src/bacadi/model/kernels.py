@@ -39,8 +39,7 @@ class Units(NamedTuple):
     @classmethod
     def none(cls, n_variables: int) -> "Units":
         """No units: functions of a constant and of linear parts alone."""
-        empty = np.empty(0)
-        return cls(np.empty((0, n_variables)), empty, empty, np.empty(0, int), False, False)
+        return cls(np.empty((0, n_variables)), np.empty(0), np.empty(0), np.empty(0, int), False, False)
 
     def features(self, x: Float[np.ndarray, "n d"], parents: Bool[np.ndarray, " d"]) -> Float[np.ndarray, "n C"]:
         """All features of the rows for one set of parents: units, the constant 1, and the parents if linear."""
@@ -50,6 +49,9 @@ class Units(NamedTuple):
         return np.concatenate(columns, axis=1)
 
 
+Parameters = Mapping[str, Shaped[np.ndarray, "n ..."]]
+
+
 @dataclass(frozen=True)
 class Functions:
     """Drawn functions: `parameters` hold `output_weight` [n, d, R], `output_bias` [n, d] and, where the kernel has a
@@ -57,12 +59,10 @@ class Functions:
 
     units: tuple[Units, ...]
     kernel: Int[np.ndarray, " d"]
-    parameters: Mapping[str, Shaped[np.ndarray, "n ..."]]
+    parameters: Parameters
 
     @classmethod
-    def of(
-        cls, constants: Mapping[str, np.ndarray], parameters: Mapping[str, Shaped[np.ndarray, "n ..."]]
-    ) -> "Functions":
+    def of(cls, constants: Mapping[str, np.ndarray], parameters: Parameters) -> "Functions":
         """From the arrays that a posterior stores, `hidden_weight`, `hidden_bias`, `hidden_logistic` and
         `hidden_kernel` among its constants."""
         weight, bias = constants["hidden_weight"].astype(float), constants["hidden_bias"].astype(float)
@@ -229,8 +229,7 @@ class AdditiveKernel(AbstractKernel):
         for i in range(a.shape[-1]):
             part = a[..., :, i, None] - b[..., None, :, i]
             np.negative(np.square(part, out=part), out=part)
-            np.exp(part, out=part)
-            total += part
+            total += np.exp(part, out=part)
         total *= self.variance
         return total
 

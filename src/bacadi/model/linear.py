@@ -42,9 +42,8 @@ class LinearGaussian(GaussianMechanism):
 
         weight = self.init_std * jax.random.normal(key, (n_variables, n_variables), dtype)
         zeros, start = jax.numpy.zeros(n_variables, dtype), self.noise.initial
-        return LinearTheta(
-            weight, None if self.intercept_prior_std is None else zeros, None if start is None else zeros + start
-        )
+        intercept = None if self.intercept_prior_std is None else zeros
+        return LinearTheta(weight, intercept, None if start is None else zeros + start)
 
     def log_prior(self, theta: LinearTheta, graph: Values) -> Values:
         unit = self.noise.prior_unit(theta.log_noise_std)
