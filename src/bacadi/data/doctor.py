@@ -1,7 +1,7 @@
 """The doctor: one examination of a table, behind `bacadi check` and behind every `from_*` function."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -63,10 +63,7 @@ class Diagnosis:
                 {"context": label, "rows": rows, "observational": label == self.observational}
                 for label, rows in self.contexts
             ],
-            "problems": [
-                {"severity": finding.severity.value, "code": finding.code, "message": finding.message}
-                for finding in self.problems
-            ],
+            "problems": [asdict(finding) | {"severity": finding.severity.value} for finding in self.problems],
         }
 
 
@@ -154,34 +151,25 @@ def _numbers(values: pd.DataFrame, labels: list[str]) -> tuple[Float[np.ndarray,
 def _names(df: pd.DataFrame) -> Findings:
     """Check that every column has one name that no other column has."""
     if df.columns.nlevels > 1:
-        yield error(
-            "column-levels",
-            f"The columns have {df.columns.nlevels} levels of names, the first being {quoted(df.columns[0])}; "
-            "give every column one name.",
-        )
+        what = f"The columns have {df.columns.nlevels} levels of names, the first being {quoted(df.columns[0])}"
+        yield error("column-levels", f"{what}; give every column one name.")
     names = [str(name) for name in df.columns]
     for j, name in enumerate(names):
         if not name.strip():
-            yield error(
-                "unnamed-column",
-                f"Column number {j + 1} has no name (row names saved along with the table look like this); "
-                "name the column or drop it.",
-            )
+            what = f"Column number {j + 1} has no name (row names saved along with the table look like this)"
+            yield error("unnamed-column", f"{what}; name the column or drop it.")
     for name, count in Counter(names).items():
         if count > 1 and name.strip():
-            yield error(
-                "duplicate-name", f"{count} columns have the name {quoted(name)}; give every column a name of its own."
-            )
+            what = f"{count} columns have the name {quoted(name)}"
+            yield error("duplicate-name", f"{what}; give every column a name of its own.")
 
 
 def _no_context_column(df: pd.DataFrame, names: list[str], context: str) -> Finding:
-    words = (
-        f"There is no column {quoted(context)} to name the contexts{closest(context, names)}; "
-        f"the columns are {listed(names, 10)}."
-    )
+    what = f"There is no column {quoted(context)} to name the contexts{closest(context, names)}"
+    remedy = f"the columns are {listed(names, 10)}"
     if context in [str(name) for name in df.index.names]:
-        words = f"{quoted(context)} is the index of the table and not a column; call reset_index() first."
-    return error("no-context-column", words)
+        what, remedy = f"{quoted(context)} is the index of the table and not a column", "call reset_index() first"
+    return error("no-context-column", f"{what}; {remedy}.")
 
 
 def _size(values: pd.DataFrame) -> Findings:
@@ -191,11 +179,8 @@ def _size(values: pd.DataFrame) -> Findings:
     d = values.shape[1]
     if d < 2:
         what = f"only the variable {quoted(values.columns[0])}" if d else "no variable"
-        yield error(
-            "few-variables",
-            f"Besides the context column the table has {what}; "
-            f"a graph needs at least 2 variables, so add {counted(2 - d, 'column')} or more.",
-        )
+        remedy = f"a graph needs at least 2 variables, so add {counted(2 - d, 'column')} or more"
+        yield error("few-variables", f"Besides the context column the table has {what}; {remedy}.")
 
 
 def which_context(table: pd.DataFrame, option: str) -> str:

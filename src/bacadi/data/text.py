@@ -100,9 +100,8 @@ def split_rows(text: str, delimiter: str, where: str) -> Iterator[tuple[int, int
                 yield first, reader.line_num, cells
             first = reader.line_num + 1
     except csv.Error:
-        raise DataError(
-            f"The quotes in {where} do not match from line {first} on; close or remove the quote there."
-        ) from None
+        remedy = "close or remove the quote there"
+        raise DataError(f"The quotes in {where} do not match from line {first} on; {remedy}.") from None
 
 
 @contextmanager
@@ -123,9 +122,8 @@ def replacing(path: str | Path) -> Iterator[Path]:
         yield temporary
         os.replace(temporary, path)
     except OSError as error:
-        raise StoreError(
-            f"'{path}' cannot be written ({error.strerror or error}); choose a folder that can be written to."
-        ) from error
+        remedy = "choose a folder that can be written to"
+        raise StoreError(f"'{path}' cannot be written ({error.strerror or error}); {remedy}.") from error
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
