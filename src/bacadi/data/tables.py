@@ -237,8 +237,7 @@ def from_arrays(
         raise DataError("No array was given; give one array of samples per context.")
     if isinstance(arrays, np.ndarray) and arrays.ndim != 3:
         raise DataError("A single array was given; put the arrays of the contexts in a list or a dict.")
-    by_position = not isinstance(arrays, Mapping)
-    named = enumerate(arrays, start=observational is None) if by_position else arrays.items()
+    named = arrays.items() if isinstance(arrays, Mapping) else enumerate(arrays, start=observational is None)
     matrices = {str(label): _matrix(quoted(label), array) for label, array in named}
     names = _variable_names(matrices, variables)
     rows = [(label, n) for label, matrix in matrices.items() for n in range(len(matrix))]
@@ -246,7 +245,7 @@ def from_arrays(
     values = pd.DataFrame(np.concatenate(list(matrices.values())), columns=names, index=index)
     labels = pd.Series([label for label, _ in rows], index=index)
     if observational is ...:
-        observational = "0" if by_position else None
+        observational = None if isinstance(arrays, Mapping) else "0"
     return examine(values, labels, observational).data()
 
 

@@ -25,7 +25,8 @@ Theta = Any
 """Parameters of all variables: nested tuples of arrays, of the mechanism's own making."""
 
 Graph = Int8[np.ndarray, "d d"]
-Rows, Column = Float[np.ndarray, "n d"], Float[np.ndarray, " n"]
+Rows = Float[np.ndarray, "n d"]
+Column = Float[np.ndarray, " n"]
 
 
 class Mechanism(Choice):
