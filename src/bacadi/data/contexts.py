@@ -108,15 +108,13 @@ class ContextData:
         if self.scaling is None:
             object.__setattr__(self, "scaling", Scaling.identity(d))
         if self.context.shape != (n,) or len(self.variables) != d:
-            raise DataError(
-                f"The arrays do not fit together: x is {n} x {d}, context has {len(self.context)} entries, "
-                f"{len(self.variables)} variables are named; give one context per row and one name per column."
-            )
+            given = f"context has {len(self.context)} entries, {len(self.variables)} variables are named"
+            remedy = "give one context per row and one name per column"
+            raise DataError(f"The arrays do not fit together: x is {n} x {d}, {given}; {remedy}.")
         if n and not (self.context.min() >= 0 and self.context.max() <= len(self.contexts)):
-            raise DataError(
-                f"The context numbers run from {self.context.min()} to {self.context.max()} but only "
-                f"0 (observational) to {len(self.contexts)} have a name; number the contexts from 1."
-            )
+            what = f"The context numbers run from {self.context.min()} to {self.context.max()}"
+            named = f"0 (observational) to {len(self.contexts)} have a name"
+            raise DataError(f"{what} but only {named}; number the contexts from 1.")
 
     @property
     def n_rows(self) -> int:

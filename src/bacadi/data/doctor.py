@@ -8,18 +8,8 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from bacadi.data.checks import (
-    Finding,
-    Findings,
-    Severity,
-    cell_findings,
-    column_findings,
-    context_candidates,
-    error,
-    label_findings,
-    row_findings,
-    to_numbers,
-)
+from bacadi.data import checks
+from bacadi.data.checks import Finding, Findings, Severity, error
 from bacadi.data.contexts import ContextData
 from bacadi.data.text import closest, counted, listed, quoted
 from bacadi.errors import DataError
@@ -60,8 +50,7 @@ class Diagnosis:
             "rows": self.rows,
             "variables": list(self.variables),
             "contexts": [
-                {"context": label, "rows": rows, "observational": label == self.observational}
-                for label, rows in self.contexts
+                dict(context=name, rows=n, observational=name == self.observational) for name, n in self.contexts
             ],
             "problems": [asdict(finding) | {"severity": finding.severity.value} for finding in self.problems],
         }
@@ -124,7 +113,7 @@ def examine(df: pd.DataFrame, context: str | pd.Series, observational: str | Non
         missing = labels.isna().to_numpy(dtype=bool) | np.array([not text.strip() for text in texts], dtype=bool)
         counts.update(text for text, gone in zip(texts, missing, strict=True) if not gone)
         findings += _size(df)
-        findings += label_findings(df.index, texts, missing, observational) if texts else ()
+        findings += checks.label_findings(df.index, texts, missing, observational) if texts else ()
     x, of_numbers = _numbers(df, texts)
     problems = sorted([*findings, *of_numbers], key=lambda finding: list(Severity).index(finding.severity))
     variables = tuple(str(name) for name in df.columns)
@@ -136,15 +125,15 @@ def _numbers(values: pd.DataFrame, labels: list[str]) -> tuple[Float[np.ndarray,
     x, usable = np.empty(values.shape), []
     findings: list[Finding] = []
     for j in range(x.shape[1]):
-        x[:, j], text = to_numbers(values.iloc[:, j])
-        of_cells = [*cell_findings(values.iloc[:, j], x[:, j], text)]
+        x[:, j], text = checks.to_numbers(values.iloc[:, j])
+        of_cells = [*checks.cell_findings(values.iloc[:, j], x[:, j], text)]
         findings += of_cells
         if not of_cells:
             usable.append(j)
     if usable and len(x) > 1:
         names = [str(values.columns[j]) for j in usable]
-        findings += column_findings(x[:, usable], names)
-        findings += row_findings(values.index, x[:, usable], names, labels) if labels else ()
+        findings += checks.column_findings(x[:, usable], names)
+        findings += checks.row_findings(values.index, x[:, usable], names, labels) if labels else ()
     return x, findings
 
 
@@ -189,7 +178,7 @@ def which_context(table: pd.DataFrame, option: str) -> str:
     >>> which_context(pd.DataFrame({"a": [0.1, 0.2, 0.3, 0.4], "arm": ["wt", "wt", "ko", "ko"]}), "context=")
     "Name the context column with context=; from its values it could be 'arm'."
     """
-    candidates = context_candidates(table)
+    candidates = checks.context_candidates(table)
     choice = f"from its values it could be {listed(candidates, 10)}"
     choice = choice if candidates else f"the columns are {listed(table.columns, 10)}"
     return f"Name the context column with {option}; {choice}."

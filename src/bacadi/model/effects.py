@@ -77,9 +77,8 @@ class EffectMixture(Effect):
         kinds, shares = [type(effect).__name__ for effect in self.effects], self.shares
         n = len(kinds)
         if shares is not None and (len(shares) != n or min(shares, default=0) <= 0 or not math.isclose(sum(shares), 1)):
-            raise ConfigError(
-                f"The shares of a mixture of {n} effects are {list(shares)}; give {n} numbers above 0 that add to 1."
-            )
+            what = f"The shares of a mixture of {n} effects are {list(shares)}"
+            raise ConfigError(f"{what}; give {n} numbers above 0 that add to 1.")
         if len(set(kinds)) < n:
             raise ConfigError(f"A mixture of effects names one kind twice ({', '.join(kinds)}); name each kind once.")
 

@@ -308,13 +308,11 @@ class Sum(AbstractKernel):
     parts: tuple[AbstractKernel, ...]
 
     def __post_init__(self) -> None:
-        parts = tuple(sorted(self.parts, key=lambda part: part.order))
-        orders = [part.order for part in parts]
+        orders = [part.order for part in self.parts]
         if len(set(orders)) < len(orders) or max(orders, default=0) == 0:
-            raise ConfigError(
-                "A sum of kernels has at most one constant, one linear and one other part, and not a constant alone."
-            )
-        object.__setattr__(self, "parts", parts)
+            rule = "at most one constant, one linear and one other part, and not a constant alone"
+            raise ConfigError(f"A sum of kernels has {rule}.")
+        object.__setattr__(self, "parts", tuple(sorted(self.parts, key=lambda part: part.order)))
 
     def __call__(self, a: Rows, b: OtherRows) -> Covariance:
         total = self.parts[-1](a, b)

@@ -90,12 +90,11 @@ class _Statement:
         return names.index(name)
 
 
-def from_section(
-    section: Mapping[str, Any], labels: Labels, folder: Path = Path(), where: str = "the configuration"
-) -> Knowledge:
+def from_section(section: Mapping[str, Any], labels: Labels, folder: Path, where: str) -> Knowledge:
     """The knowledge that the keys of the section mean; paths of files are relative to `folder`.
 
-    >>> known = from_section({"forbidden": [["a", "b"]], "max_parents": 1}, Labels(("a", "b"), ("ko",)))
+    >>> labels, section = Labels(("a", "b"), ("ko",)), {"forbidden": [["a", "b"]], "max_parents": 1}
+    >>> known = from_section(section, labels, Path(), "the configuration")
     >>> known.edge_log_odds.tolist(), known.max_parents
     ([[0.0, -inf], [0.0, 0.0]], 1)
     """
@@ -235,10 +234,8 @@ def named_targets(choice: str, data: ContextData) -> Float[np.ndarray, "M d"] | 
     if choice == KNOWN:
         return from_labels(data)
     if not Path(choice).exists():
-        raise ConfigError(
-            f"--targets is {quoted(choice)}, which is no file{closest(choice, (UNKNOWN, KNOWN))}; "
-            "give unknown, known or the path of a CSV file."
-        )
+        what = f"--targets is {quoted(choice)}, which is no file{closest(choice, (UNKNOWN, KNOWN))}"
+        raise ConfigError(f"{what}; give unknown, known or the path of a CSV file.")
     return from_csv(Path(choice), data)
 
 
@@ -254,11 +251,11 @@ def from_labels(data: ContextData) -> Float[np.ndarray, "M d"]:
         whole = label in data.variables  # a variable may have a plus in its name
         for name in [label] if whole else [part.strip() for part in label.split("+")]:
             if name not in data.variables:
-                raise ConfigError(
-                    f"The context {quoted(label)} names {quoted(name)}, which is no variable"
-                    f"{closest(name, data.variables)}; with --targets known a label is its targets joined by '+', "
-                    "otherwise list the targets in a file for --targets FILE.csv."
-                )
+                near = closest(name, data.variables)
+                what = f"The context {quoted(label)} names {quoted(name)}, which is no variable{near}"
+                rule = "with --targets known a label is its targets joined by '+'"
+                remedy = "otherwise list the targets in a file for --targets FILE.csv"
+                raise ConfigError(f"{what}; {rule}, {remedy}.")
             known[k, data.variables.index(name)] = 1
     return known
 
@@ -275,21 +272,18 @@ def from_csv(path: Path, data: ContextData) -> Float[np.ndarray, "M d"]:
         if row[0] == data.observational:
             place.refuse(f"lists {quoted(row[0])}, the observational context, which has no targets; remove it")
         k = place.context(row[0])
-        if len(row) == 3:
-            _set_cell(known, (k, place.variable(row[1])), row[2], place)
-        else:
-            known[k] = np.where(np.isnan(known[k]), 0.0, known[k])
+        if len(row) == 2:
+            known[k] = np.nan_to_num(known[k])
             if row[1]:
                 known[k, place.variable(row[1])] = 1.0
+            continue
+        cell, target = (k, place.variable(row[1])), row[2]
+        if target not in ("0", "1"):
+            place.refuse(f"has the target {quoted(target)}; give 1 for a target and 0 for none")
+        if known[cell] == 1 - float(target):
+            place.refuse(f"says {target} where an earlier line says {int(known[cell])}; keep one of them")
+        known[cell] = float(target)
     return known
-
-
-def _set_cell(known: np.ndarray, cell: tuple[int, int], value: str, place: _Statement) -> None:
-    if value not in ("0", "1"):
-        place.refuse(f"has the target {quoted(value)}; give 1 for a target and 0 for none")
-    if not np.isnan(known[cell]) and known[cell] != float(value):
-        place.refuse(f"says {value} where an earlier line says {int(known[cell])}; keep one of them")
-    known[cell] = float(value)
 
 
 def to_record(knowledge: Knowledge) -> dict[str, Any]:
