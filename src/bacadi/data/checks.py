@@ -176,14 +176,13 @@ _CONTROL_WORDS = frozenset(
 )
 
 
-def label_findings(index: pd.Index, labels: Names, missing: Mask, observational: str | None) -> Findings:
-    """Check the context of each row by its label alone, whatever the numbers in the row.
+def label_findings(index: pd.Index, counts: Counter[str], missing: Mask, observational: str | None) -> Findings:
+    """Check the contexts by their labels and their numbers of rows alone, whatever the numbers in the rows.
 
-    >>> index, labels = pd.RangeIndex(2, 6, name=LINE_INDEX), ["wt", "wt", "ko", ""]
-    >>> [finding.code for finding in label_findings(index, labels, np.array([False, False, False, True]), "wt")]
+    >>> index, missing = pd.RangeIndex(2, 6, name=LINE_INDEX), np.array([False, False, False, True])
+    >>> [finding.code for finding in label_findings(index, Counter(wt=2, ko=1), missing, "wt")]
     ['missing-context', 'small-context', 'few-rows']
     """
-    counts = Counter(label for label, gone in zip(labels, missing, strict=True) if not gone)
     if missing.any():
         remedy = "write the context of every row, or drop the row"
         yield error("missing-context", f"The context column has no label in {_rows(index, missing)}; {remedy}.")

@@ -113,7 +113,7 @@ def examine(df: pd.DataFrame, context: str | pd.Series, observational: str | Non
         missing = labels.isna().to_numpy(dtype=bool) | np.array([not text.strip() for text in texts], dtype=bool)
         counts.update(text for text, gone in zip(texts, missing, strict=True) if not gone)
         findings += _size(df)
-        findings += checks.label_findings(df.index, texts, missing, observational) if texts else ()
+        findings += checks.label_findings(df.index, counts, missing, observational) if texts else ()
     x, of_numbers = _numbers(df, texts)
     problems = sorted([*findings, *of_numbers], key=lambda finding: list(Severity).index(finding.severity))
     variables = tuple(str(name) for name in df.columns)
@@ -178,7 +178,6 @@ def which_context(table: pd.DataFrame, option: str) -> str:
     >>> which_context(pd.DataFrame({"a": [0.1, 0.2, 0.3, 0.4], "arm": ["wt", "wt", "ko", "ko"]}), "context=")
     "Name the context column with context=; from its values it could be 'arm'."
     """
-    candidates = checks.context_candidates(table)
-    choice = f"from its values it could be {listed(candidates, 10)}"
-    choice = choice if candidates else f"the columns are {listed(table.columns, 10)}"
-    return f"Name the context column with {option}; {choice}."
+    likely = checks.context_candidates(table)
+    which = "from its values it could be" if likely else "the columns are"
+    return f"Name the context column with {option}; {which} {listed(likely or table.columns, 10)}."
