@@ -211,12 +211,8 @@ def _preset_name(preset: str | None, method: str) -> str:
     return preset
 
 
+@lru_cache
 def _preset_tables(preset: str, mechanism: str) -> Table:
     """The sections of a preset for a mechanism: what it says of all, then what it says of this one."""
-    tables = _preset_file(preset)
+    tables = read_toml(Path(str(files("bacadi.config") / "presets" / f"{preset}.toml")), "preset")
     return merged(tables.get("all", {}), tables.get(mechanism, {}))
-
-
-@lru_cache
-def _preset_file(preset: str) -> Table:
-    return read_toml(Path(str(files("bacadi.config") / "presets" / f"{preset}.toml")), "preset")

@@ -81,18 +81,16 @@ def read_table(path: str | Path, context: str | None = None) -> pd.DataFrame:
     endings = [ending.lower() for ending in path.suffixes]
     zipped = endings[-1:] == [".gz"]
     ending = next(iter(endings[-2:-1] if zipped else endings[-1:]), "")
+    if ending in _SPREADSHEETS:
+        remedy = "save its sheet as CSV (UTF-8, commas) and give that file"
+        raise DataError(f"{quoted(path.name)} is a spreadsheet; {remedy}.")
     if ending not in _DELIMITERS and (zipped or ending != ".parquet"):
-        raise DataError(_unknown_ending(path, ending))
+        what = f"The ending of {quoted(path.name)} does not say what kind of table it is"
+        raise DataError(f"{what}; the file must end in {_ENDINGS}.")
     content = _content(path)
     if ending == ".parquet":
         return _read_parquet(path, content)
     return _read_text(path, _text(path, _unzipped(path, content) if zipped else content), _DELIMITERS[ending], context)
-
-
-def _unknown_ending(path: Path, ending: str) -> str:
-    if ending in _SPREADSHEETS:
-        return f"{quoted(path.name)} is a spreadsheet; save its sheet as CSV (UTF-8, commas) and give that file."
-    return f"The ending of {quoted(path.name)} does not say what kind of table it is; the file must end in {_ENDINGS}."
 
 
 def _content(path: Path) -> bytes:

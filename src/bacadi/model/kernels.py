@@ -49,6 +49,7 @@ class Units(NamedTuple):
         return np.concatenate(columns, axis=1)
 
 
+Graphs = Int8[np.ndarray, "n d d"]
 Parameters = Mapping[str, Shaped[np.ndarray, "n ..."]]
 
 
@@ -71,23 +72,18 @@ class Functions:
         units = tuple(Units(v, c, scale, none, logistic, linear) for v, c in zip(weight, bias, strict=True))
         return cls(units, constants["hidden_kernel"], parameters)
 
-    def values(
-        self, graphs: Int8[np.ndarray, "n d d"], x: Float[np.ndarray, "m d"], node: int
-    ) -> Float[np.ndarray, "n m"]:
+    def values(self, graphs: Graphs, x: Float[np.ndarray, "m d"], node: int) -> Float[np.ndarray, "n m"]:
         """f_j(x) of every draw and row; only the columns of the parents of j in the graph of the draw matter."""
-        found = np.empty((len(graphs), len(x)))
-        units, weight = self.units[self.kernel[node]], self._weights(node)
+        found, units = np.empty((len(graphs), len(x))), self.units[self.kernel[node]]
+        parts = [self.parameters["output_weight"][:, node], self.parameters["output_bias"][:, node, None]]
+        if "linear_weight" in self.parameters:
+            parts.append(self.parameters["linear_weight"][:, :, node])
+        weight = np.concatenate(parts, axis=1, dtype=float)
         different, number = np.unique(graphs[:, :, node], axis=0, return_inverse=True)
         for i, parents in enumerate(different):
             at = np.flatnonzero(number == i)
             found[at] = weight[at] @ units.features(x, parents == 1).T
         return found
-
-    def _weights(self, node: int) -> Float[np.ndarray, "n C"]:
-        parts = [self.parameters["output_weight"][:, node], self.parameters["output_bias"][:, node, None]]
-        if "linear_weight" in self.parameters:
-            parts.append(self.parameters["linear_weight"][:, :, node])
-        return np.concatenate(parts, axis=1, dtype=float)
 
 
 LOGISTIC_AS_PROBIT = math.pi / 8

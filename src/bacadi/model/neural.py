@@ -11,7 +11,7 @@ from scipy.special import expit
 from bacadi.config.choices import option
 from bacadi.data.contexts import Scaling
 from bacadi.data.labelled import Labelled
-from bacadi.model.linear import log_noise_of
+from bacadi.model.linear import labelled_noise, log_noise_of
 from bacadi.model.mechanism import GaussianMechanism, weights_log_prior
 from bacadi.model.noise import AbstractNoise, InferredNoise, Values, log_normal, namespace
 
@@ -106,9 +106,7 @@ class NeuralGaussian(GaussianMechanism):
             inputs = "source" if number == 0 else f"unit_{number}"
             parts[f"layer_{number + 1}_weight"] = Labelled(layer.weight, (inputs, "target", f"unit_{number + 1}"))
             parts[f"layer_{number + 1}_bias"] = Labelled(layer.bias, ("target", f"unit_{number + 1}"))
-        if theta.log_noise_std is not None:
-            parts["noise_std"] = Labelled(namespace(theta.log_noise_std).exp(theta.log_noise_std), ("node",))
-        return parts
+        return parts | labelled_noise(theta.log_noise_std)
 
     def theta_of(self, values: dict[str, np.ndarray], n_variables: int) -> NeuralTheta:
         numbers = range(1, len(self.hidden) + 2)
