@@ -101,11 +101,10 @@ class Rule:
     def _one(self, value: Any) -> Any:
         if self.among is not None:
             return value if any(type(value) is type(item) and value == item for item in self.among) else REFUSED
-        if self.kind is bool or isinstance(value, bool):
-            return value if self.kind is bool and isinstance(value, bool) else REFUSED
-        if self.kind is str:
-            return value if isinstance(value, str) else REFUSED
-        if not isinstance(value, int if self.kind is int else int | float) or not math.isfinite(value):
+        if self.kind in (bool, str):
+            return value if isinstance(value, self.kind) else REFUSED
+        numbers = int if self.kind is int else int | float
+        if isinstance(value, bool) or not isinstance(value, numbers) or not math.isfinite(value):
             return REFUSED
         low = (self.above is None or value > self.above) and (self.least is None or value >= self.least)
         high = (self.below is None or value < self.below) and (self.most is None or value <= self.most)
