@@ -167,8 +167,7 @@ def read_field(cls: Any, key: str, value: Any, place: Place) -> Any:
     if rule is None:
         group = next(entry.metadata.get("names") for entry in fields(cls) if entry.name == key)
         return decode(hints_of(cls)[key], value, place, key, group)
-    read = rule.read(value)
-    if read is REFUSED:
+    if (read := rule.read(value)) is REFUSED:
         raise ConfigError(f"{place.key(key)} is {shown(value)}; give {rule.words}.")
     return read
 

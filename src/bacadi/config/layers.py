@@ -22,7 +22,6 @@ AUTO, SVGD, BOOTSTRAP = "auto", "svgd", "bootstrap"
 KNOWLEDGE = "knowledge"
 SECTIONS = ("model", "method", KNOWLEDGE)
 PRESETS = ("default", "paper", "authors", "improved")
-_DEFAULT_METHOD = "bacadi.inference.fit:default_method"
 
 
 def method_names() -> tuple[str, ...]:
@@ -74,7 +73,7 @@ def configure(
     model = _model(preset, tables, given.get("--model"), place)
     by_auto = name == AUTO
     if by_auto:
-        name = name_of_method(load(_DEFAULT_METHOD)(model))
+        name = name_of_method(load("bacadi.inference.fit:default_method")(model))
     overlay = _preset_tables(preset, name_of(model.mechanism, MECHANISM)).get(name, {})
     chosen = _method(name, overlay, tables, given, place, by_auto)
     return Configuration(model, chosen, name, preset, tables.get(KNOWLEDGE, {}))

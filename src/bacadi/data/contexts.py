@@ -1,6 +1,6 @@
 """`ContextData`, samples of the same variables under several contexts, and `Scaling`, the units they are in."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
@@ -189,8 +189,7 @@ class ContextData:
         if (step.scale == 0).any():
             column = self.variables[int(np.argmin(step.scale))]
             raise DataError(f"Column '{column}' is constant and cannot be standardised; drop it.")
-        scaling = self.scaling.compose(step)
-        return ContextData(step.apply(self.x), self.context, self.variables, self.contexts, self.observational, scaling)
+        return replace(self, x=step.apply(self.x), scaling=self.scaling.compose(step))
 
     def __repr__(self) -> str:
         names = (f"{self.observational} (observational):", *(f"{name}:" for name in self.contexts))
