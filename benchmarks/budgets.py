@@ -3,7 +3,7 @@
     python benchmarks/budgets.py
     python benchmarks/budgets.py linear-100 --budgets 30 60
 
-Each row is one command on a simulated task: budget, wall time, the excess over the budget, sweeps made of those planned,
+Each row is one command on a simulated task: budget, wall time, the excess over the budget, sweeps made,
 and whether the run calls itself converged. Run it on an idle machine; compile caches are warmed by `bacadi warm-up`.
 """
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bacadi.data.contexts import ContextData
-from bacadi.graph import all_digraphs
+from bacadi.graph.enumerate import all_digraphs
 from bacadi.inference.svgd.estimators import AbstractEstimator, BlockwiseEstimator, RelaxedEstimator
 from bacadi.model.effects import HardGaussian
 from bacadi.model.linear import LinearGaussian

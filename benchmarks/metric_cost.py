@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from bacadi.graph import cpdag
+from bacadi.graph.equivalence import cpdag
 from bacadi.metrics import expected_shd, expected_sid, expected_sid_bounds
 from bacadi.metrics.evaluate import evaluate
 from bacadi.posterior import Posterior

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from bacadi.graph import cpdag, topological_order
+from bacadi.graph.dag import topological_order
+from bacadi.graph.equivalence import cpdag
 from bacadi.metrics import average_precision, edge_auprc, favour_undirected
 from bacadi.metrics.evaluate import evaluate
 from bacadi.posterior import Posterior

@@ -46,7 +46,7 @@ from igsp_tasks import ALPHA, ALPHA_INV, N_TASKS, ReferenceTask, our_search, ref
 
 from bacadi.baselines.ci import GaussianTests, mask_of  # noqa: E402
 from bacadi.baselines.ut_igsp import Parents, PermutationSearch, adjacency, changed_mechanisms  # noqa: E402
-from bacadi.graph import i_cpdag  # noqa: E402
+from bacadi.graph.equivalence import i_cpdag  # noqa: E402
 
 # By name: in the package's namespace a function hides the module.
 gsp = importlib.import_module("graphical_model_learning.algorithms.dag.gsp")

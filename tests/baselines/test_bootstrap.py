@@ -13,7 +13,7 @@ from bacadi.baselines.bootstrap import AverageLikelihoodWeights, PosteriorWeight
 from bacadi.baselines.dcdi.dcdi import DCDIG
 from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError, InferenceError
-from bacadi.graph import consistent_extensions, is_acyclic
+from bacadi.graph.dag import is_acyclic
 from bacadi.inference.method import Monitor
 from bacadi.metrics.evaluate import evaluate
 from bacadi.metrics.likelihood import FittedDensity
@@ -21,6 +21,7 @@ from bacadi.posterior.posterior import Draw
 from bacadi.simulate import SyntheticSpec, simulate
 from bacadi.simulate.graphs import RandomErdosRenyi, erdos_renyi_dag
 
+from ..members import consistent_extensions
 from .problems import problem, run
 
 UNDIRECTED = np.array([[0, 1, 0], [1, 0, 0], [0, 0, 0]], dtype=np.int8)

@@ -10,7 +10,8 @@ from bacadi.baselines import GIES, JCIPC, UTIGSP, AbstractBaseline, Bootstrap, G
 from bacadi.baselines.dcdi.dcdi import DCDIG
 from bacadi.data.contexts import ContextData
 from bacadi.errors import BacadiError, ConfigError, DataError
-from bacadi.graph import consistent_union, is_acyclic
+from bacadi.graph.dag import is_acyclic
+from bacadi.graph.equivalence import consistent_union
 from bacadi.metrics.evaluate import evaluate
 from bacadi.posterior.posterior import Posterior
 from bacadi.simulate import SyntheticSpec, simulate

@@ -26,7 +26,7 @@ from bacadi.baselines.dcdi.model import (
 from bacadi.baselines.dcdi.train import acyclic_above, split_rows
 from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError, DataError
-from bacadi.graph import is_acyclic
+from bacadi.graph.dag import is_acyclic
 from bacadi.metrics.likelihood import density_of
 from bacadi.posterior.posterior import Posterior
 

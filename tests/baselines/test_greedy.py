@@ -10,7 +10,7 @@ import pytest
 from bacadi.baselines import GIES, Bootstrap, GnIES
 from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError, DataError, InferenceError
-from bacadi.graph import i_cpdag
+from bacadi.graph.equivalence import i_cpdag
 
 from .problems import run
 

@@ -12,7 +12,8 @@ from bacadi.baselines.ci import Columns, PartialCorrelationTest
 from bacadi.baselines.jci_pc import nearest_dag
 from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError, DataError, InferenceError
-from bacadi.graph import i_cpdag, is_acyclic, skeleton, topological_order
+from bacadi.graph.dag import is_acyclic, topological_order
+from bacadi.graph.equivalence import i_cpdag, skeleton
 from bacadi.simulate import SyntheticSpec, simulate
 from bacadi.simulate.graphs import erdos_renyi_dag
 

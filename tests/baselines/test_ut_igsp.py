@@ -16,7 +16,8 @@ from bacadi.baselines.ci import (
 )
 from bacadi.baselines.ut_igsp import UTIGSP, PermutationSearch, adjacency, changed_mechanisms, minimum_degree_order
 from bacadi.errors import ConfigError, DataError
-from bacadi.graph import i_cpdag, is_acyclic
+from bacadi.graph.dag import is_acyclic
+from bacadi.graph.equivalence import i_cpdag
 from bacadi.simulate import RandomErdosRenyi, SyntheticSpec, simulate
 from bacadi.simulate.graphs import erdos_renyi_dag
 from bacadi.simulate.synthetic import Interventions

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import bacadi
-from bacadi.data import from_file
 from bacadi.data.labelled import Labelled
+from bacadi.data.tables import from_file
 from bacadi.metrics.evaluate import METRICS, descriptions, evaluate
 from bacadi.posterior import Posterior
 from bacadi.simulate import Task, read_spec, simulate

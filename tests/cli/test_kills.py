@@ -1,7 +1,7 @@
 """Kills at random points, while starts are searched and files are written included: `resume` gives the same values.
 
-Slow: `make test-slow`. A run is killed with SIGKILL after a random share of the time it takes, resumed, killed again, and
-so on until it ends.
+Slow: `make test-slow`. A run is killed with SIGKILL after a random share of the time it takes, resumed, killed again,
+and so on until it ends.
 """
 
 import subprocess

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import bacadi
-from bacadi.data import from_file
+from bacadi.data.tables import from_file
 from bacadi.errors import StoreError
 from bacadi.model.statements import from_csv
 from bacadi.simulate import read_spec, simulate

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bacadi.data import from_arrays, from_dataframe
+from bacadi.data.tables import from_arrays, from_dataframe
 from bacadi.errors import DataError
 
 RNG = np.random.default_rng(1)

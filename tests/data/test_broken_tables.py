@@ -7,7 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from bacadi.cli import app
-from bacadi.data import diagnose, from_file, read_table
+from bacadi.data.doctor import diagnose
+from bacadi.data.tables import from_file, read_table
 from bacadi.errors import DataError
 
 from .broken_tables import BROKEN_TABLES, GOOD_ROWS, BrokenTable, joined

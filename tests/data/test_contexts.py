@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bacadi.data import ContextData, Scaling
-from bacadi.data.contexts import mean_shift_z
+from bacadi.data.contexts import ContextData, Scaling, mean_shift_z
 from bacadi.errors import DataError
 
 RNG = np.random.default_rng(0)

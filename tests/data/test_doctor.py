@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bacadi.data import Diagnosis, Severity, diagnose
+from bacadi.data.checks import Severity
+from bacadi.data.doctor import Diagnosis, diagnose
 
 ROWS = 90
 

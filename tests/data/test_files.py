@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bacadi.data import diagnose, from_dataframe, from_file, read_table
+from bacadi.data.doctor import diagnose
+from bacadi.data.tables import from_dataframe, from_file, read_table
 from bacadi.errors import DataError
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from bacadi.data import from_dataframe
+from bacadi.data.tables import from_dataframe
 from bacadi.errors import DataError
 
 

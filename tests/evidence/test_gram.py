@@ -15,7 +15,8 @@ from bacadi.data.contexts import ContextData
 from bacadi.evidence.collapsed import EffectKind, EffectStates
 from bacadi.evidence.effects import effect_states
 from bacadi.evidence.reading import RowsEvidence, collapse, evidence_of
-from bacadi.graph import all_dags, cpdag
+from bacadi.graph.enumerate import all_dags
+from bacadi.graph.equivalence import cpdag
 from bacadi.model.effects import EffectMixture, HardGaussian, ScaleGaussian, ShiftGaussian, SoftGaussian
 from bacadi.model.integrated import BGe
 from bacadi.model.linear import LinearGaussian, LinearTheta

@@ -12,7 +12,7 @@ from scipy.special import logsumexp, softmax
 
 from bacadi.errors import ConfigError
 from bacadi.evidence.collapsed import EffectStates, StructurePrior, structure_prior
-from bacadi.graph import all_dags
+from bacadi.graph.enumerate import all_dags
 from bacadi.model.knowledge import Knowledge, Labels
 from bacadi.model.model import Model
 from bacadi.model.priors import (

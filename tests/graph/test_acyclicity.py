@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from bacadi.errors import ConfigError
-from bacadi.graph import all_dags, all_digraphs, find_cycle, is_acyclic, topological_order
+from bacadi.graph.dag import find_cycle, is_acyclic, topological_order
+from bacadi.graph.enumerate import all_dags, all_digraphs
 
 digraphs = st.integers(1, 7).flatmap(lambda d: arrays(np.int8, (d, d), elements=st.integers(0, 1)))
 

@@ -6,8 +6,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from bacadi.graph import all_dags
-from bacadi.graph.enumerate import calibrated_log_odds, expected_edges, log_orders
+from bacadi.graph.enumerate import all_dags, calibrated_log_odds, expected_edges, log_orders
 
 PLACES = {d: np.array(list(permutations(range(d)))) for d in range(1, 5)}
 

@@ -6,19 +6,12 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from bacadi.graph import (
-    all_dags,
-    all_digraphs,
-    chain_components,
-    consistent_extensions,
-    consistent_union,
-    cpdag,
-    i_cpdag,
-    orientations_by_source,
-    transitive_closure,
-)
+from bacadi.graph.dag import transitive_closure
+from bacadi.graph.enumerate import all_dags, all_digraphs
+from bacadi.graph.equivalence import chain_components, consistent_union, cpdag, i_cpdag, orientations_by_source
 from bacadi.simulate.graphs import erdos_renyi_dag
 
+from ..members import consistent_extensions
 from .test_markov import classes, colliders
 
 # Edges of a DAG of 7 nodes, of its CPDAG and the size of its class; a variable that is the only target of the only

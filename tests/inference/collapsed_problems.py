@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 
 from bacadi.evidence.collapsed import AbstractEvidence, CollapsedPosterior, EffectKind, EffectStates, StructurePrior
-from bacadi.graph import all_dags
+from bacadi.graph.enumerate import all_dags
 
 
 class TableEvidence(AbstractEvidence):

@@ -10,7 +10,8 @@ from scipy.stats import binom, chi2
 
 from bacadi.errors import ConfigError, InferenceError
 from bacadi.evidence.collapsed import CollapsedPosterior
-from bacadi.graph import all_dags, all_digraphs, is_acyclic
+from bacadi.graph.dag import is_acyclic
+from bacadi.graph.enumerate import all_dags, all_digraphs
 from bacadi.inference import exact
 from bacadi.inference.exact import ExactDraws, ExactPosterior, enumerate_posterior
 

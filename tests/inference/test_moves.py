@@ -13,7 +13,7 @@ from scipy.stats import chi2
 from bacadi.data.contexts import ContextData
 from bacadi.evidence.collapsed import CollapsedPosterior, StructurePrior
 from bacadi.evidence.reading import collapse
-from bacadi.graph import is_acyclic
+from bacadi.graph.dag import is_acyclic
 from bacadi.graph.enumerate import log_orders
 from bacadi.inference.exact import ExactDraws, enumerate_posterior
 from bacadi.inference.mcmc import chain as chains

@@ -12,7 +12,7 @@ from bacadi.evidence.collapsed import CollapsedPosterior
 from bacadi.evidence.gp.evidence import KernelEvidence
 from bacadi.evidence.gp.factor import Group
 from bacadi.evidence.reading import collapse
-from bacadi.graph import is_acyclic
+from bacadi.graph.dag import is_acyclic
 from bacadi.inference.mcmc.method import MCMC
 from bacadi.inference.mcmc.run import Run
 from bacadi.inference.mcmc.start import Orders, edge_weights, fit_hyperparameters, initial, mean_shift_z, target_weights

@@ -5,7 +5,7 @@ from itertools import pairwise, permutations
 
 import numpy as np
 
-from bacadi.graph import all_dags
+from bacadi.graph.enumerate import all_dags
 
 
 def descendants(dag, node):

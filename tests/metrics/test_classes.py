@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from bacadi.errors import DataError
-from bacadi.graph import all_dags, consistent_extensions, cpdag, i_cpdag
+from bacadi.graph.enumerate import all_dags
+from bacadi.graph.equivalence import cpdag, i_cpdag
 from bacadi.metrics import (
     average_precision,
     expected_shd,
@@ -16,6 +17,7 @@ from bacadi.metrics import (
 )
 from bacadi.simulate.graphs import erdos_renyi_dag
 
+from ..members import consistent_extensions
 from .definition import cost_of, dags_up_to_relabelling
 
 UNDIRECTED = np.array([[0, 1], [1, 0]])

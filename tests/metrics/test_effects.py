@@ -4,7 +4,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from bacadi.graph import transitive_closure
+from bacadi.graph.dag import transitive_closure
 from bacadi.metrics import (
     ancestor_probabilities,
     effect_mean_error,

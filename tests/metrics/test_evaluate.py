@@ -11,7 +11,7 @@ from bacadi.config.codec import encode
 from bacadi.data.contexts import ContextData
 from bacadi.data.labelled import Labelled
 from bacadi.errors import DataError
-from bacadi.graph import cpdag, i_cpdag
+from bacadi.graph.equivalence import cpdag, i_cpdag
 from bacadi.metrics.evaluate import CLASS_PARAMETER, METRICS, descriptions, evaluate, metric
 from bacadi.model.effects import SoftGaussian
 from bacadi.model.integrated import BGe

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bacadi.errors import DataError, InferenceError
-from bacadi.graph import all_dags
+from bacadi.graph.enumerate import all_dags
 from bacadi.metrics import (
     expected_shd,
     expected_sid,

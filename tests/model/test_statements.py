@@ -100,9 +100,9 @@ def test_what_is_written_under_names_comes_back(
         values |= {} if counts is None else {"target_count": [count / sum(counts) for count in counts]}
         if expected is None:
             with pytest.raises(ConfigError):
-                from_section(values, Labels(VARIABLES, CONTEXTS), Path(folder))
+                from_section(values, Labels(VARIABLES, CONTEXTS), Path(folder), "'my.toml'")
             return
-        found = from_section(values, Labels(VARIABLES, CONTEXTS), Path(folder))
+        found = from_section(values, Labels(VARIABLES, CONTEXTS), Path(folder), "'my.toml'")
     np.testing.assert_array_equal(found.edge_log_odds, edges)
     np.testing.assert_array_equal(found.target_log_odds, targets)
     assert found.max_parents == limit

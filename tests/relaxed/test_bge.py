@@ -10,7 +10,8 @@ from scipy.special import multigammaln
 from scipy.stats import multivariate_t
 
 from bacadi.data.contexts import ContextData
-from bacadi.graph import all_dags, cpdag
+from bacadi.graph.enumerate import all_dags
+from bacadi.graph.equivalence import cpdag
 from bacadi.model.integrated import BGe
 from bacadi.relaxed.mechanisms import BGeStatistics, log_evidence, prepare
 

@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bacadi.graph import all_digraphs, is_acyclic
+from bacadi.graph.dag import is_acyclic
+from bacadi.graph.enumerate import all_digraphs
 from bacadi.relaxed.latent import (
     AcyclicityOfProbs,
     SampledAcyclicity,

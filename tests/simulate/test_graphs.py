@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from bacadi.errors import ConfigError
-from bacadi.graph import is_acyclic
+from bacadi.graph.dag import is_acyclic
 from bacadi.simulate.graphs import erdos_renyi_dag, scale_free_dag
 
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from bacadi.errors import ConfigError
-from bacadi.graph import is_acyclic
+from bacadi.graph.dag import is_acyclic
 from bacadi.simulate import (
     CellTypes,
     Dropout,

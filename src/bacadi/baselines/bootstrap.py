@@ -22,7 +22,7 @@ from bacadi.config.choices import Choice, option
 from bacadi.data.contexts import ContextData
 from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError, DataError, InferenceError
-from bacadi.graph import consistent_extension
+from bacadi.graph.equivalence import consistent_extension
 from bacadi.inference.method import AbstractMethod, Monitor, Problem, Progress
 from bacadi.model.model import Model
 from bacadi.posterior import weights

@@ -16,7 +16,7 @@ from bacadi.baselines.ci import Columns, PartialCorrelationTest, not_constant, s
 from bacadi.config.choices import option
 from bacadi.data.contexts import ContextData
 from bacadi.errors import DataError
-from bacadi.graph import consistent_extension, i_cpdag, meek_closure
+from bacadi.graph.equivalence import consistent_extension, i_cpdag, meek_closure
 
 Separators = dict[tuple[int, int], set[int]]
 _SKELETON = "causallearn.utils.PCUtils.SkeletonDiscovery"

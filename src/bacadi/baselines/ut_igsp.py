@@ -16,7 +16,7 @@ from bacadi.baselines.ci import GaussianTests, StructureTests, mask_of, members
 from bacadi.config.choices import option
 from bacadi.data.contexts import ContextData
 from bacadi.errors import DataError
-from bacadi.graph import i_cpdag
+from bacadi.graph.equivalence import i_cpdag
 
 Parents = tuple[int, ...]
 

@@ -24,8 +24,8 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Say in plain words what a table holds and what is wrong or risky about it (exit code 2 if it is unusable)."""
-    from bacadi.data import diagnose, read_table
-    from bacadi.data.doctor import which_context
+    from bacadi.data.doctor import diagnose, which_context
+    from bacadi.data.tables import read_table
 
     table = read_table(data, context)
     if context is None:

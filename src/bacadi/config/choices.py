@@ -7,7 +7,6 @@ read the same statement.
 
 import math
 from abc import ABC
-from collections.abc import Callable
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache
 from types import NoneType, UnionType
@@ -22,31 +21,17 @@ REFUSED = object()
 _MAX_SHOWN = 60
 
 
-def option(
-    default: Any = MISSING,
-    *,
-    above: float | None = None,
-    least: float | None = None,
-    below: float | None = None,
-    most: float | None = None,
-    among: tuple[Any, ...] | None = None,
-    none: str = "auto",
-    names: str | None = None,
-    factory: Callable[[], Any] | None = None,
-) -> Any:
+def option(default: Any = MISSING, *, none: str = "auto", names: str | None = None, **limits: Any) -> Any:
     """Declare a field of a `Choice` with its default and what it may be.
 
     Args:
-        above, least, below, most: bounds of a number, or of every number of a tuple.
-        among: the values to pick from.
+        default: the value where none is given; without it the field has to be given.
         none: the word that files use for None, which TOML does not have.
         names: the group of `names.NAMES` that a function (a schedule, a rule for weights) is picked from.
+        limits: those of `Rule`. `above`, `least`, `below` and `most` are bounds of a number, or of every number of a
+            tuple; `among` are the values to pick from.
     """
-    bounds = {"above": above, "least": least, "below": below, "most": most}
-    metadata = bounds | {"among": among, "none": none, "names": names}
-    if factory is not None:
-        return field(default_factory=factory, metadata=metadata)
-    return field(default=default, metadata=metadata)
+    return field(default=default, metadata={"none": none, "names": names, "limits": limits})
 
 
 @dataclass_transform(frozen_default=True)
@@ -81,10 +66,8 @@ class Choice(ABC):  # noqa: B024
                 raise ConfigError(f"{name} is {shown(value)}; give {rule.words}.")
         for low in rules:
             high = f"{low.removesuffix('low')}high"
-            if high in rules and getattr(self, low) > getattr(self, high):
-                raise ConfigError(
-                    f"{low} is {getattr(self, low)} and {high} is {getattr(self, high)}; give {low} <= {high}."
-                )
+            if high in rules and (least := getattr(self, low)) > (most := getattr(self, high)):
+                raise ConfigError(f"{low} is {least} and {high} is {most}; give {low} <= {high}.")
 
 
 @dataclass(frozen=True)
@@ -118,11 +101,10 @@ class Rule:
     def _one(self, value: Any) -> Any:
         if self.among is not None:
             return value if any(type(value) is type(item) and value == item for item in self.among) else REFUSED
-        if self.kind is bool or isinstance(value, bool):
-            return value if self.kind is bool and isinstance(value, bool) else REFUSED
-        if self.kind is str:
-            return value if isinstance(value, str) else REFUSED
-        if not isinstance(value, int if self.kind is int else int | float) or not math.isfinite(value):
+        if self.kind in (bool, str):
+            return value if isinstance(value, self.kind) else REFUSED
+        numbers = int if self.kind is int else int | float
+        if isinstance(value, bool) or not isinstance(value, numbers) or not math.isfinite(value):
             return REFUSED
         low = (self.above is None or value > self.above) and (self.least is None or value >= self.least)
         high = (self.below is None or value < self.below) and (self.most is None or value <= self.most)
@@ -138,12 +120,11 @@ class Rule:
         if self.among is not None:
             text = "one of " + ", ".join(str(item) for item in self.among)
         else:
-            nouns = {int: "whole number", float: "number", bool: "true or false", str: "text"}
-            noun = nouns[self.kind]
+            noun = {int: "whole number", float: "number", bool: "true or false", str: "text"}[self.kind]
             start = f"a list of {noun}s" if self.many else noun if self.kind in (bool, str) else f"a {noun}"
             bounds = [("above", self.above), ("of at least", self.least), ("below", self.below), ("at most", self.most)]
-            text = " and ".join(f"{word} {bound:g}" for word, bound in bounds if bound is not None)
-            text = f"{start} {text}".strip()
+            limits = " and ".join(f"{word} {bound:g}" for word, bound in bounds if bound is not None)
+            text = f"{start} {limits}".strip()
         return text if self.none is None else f'{text} or "{self.none}"'
 
 
@@ -168,8 +149,8 @@ def rule_of(hint: Any, metadata: Any) -> Rule | None:
     kind = get_args(inner)[0] if many else inner
     if kind not in (int, float, bool, str):
         return None
-    bounds = {name: metadata.get(name) for name in ("above", "least", "below", "most", "among")}
-    return Rule(kind, many, none=metadata.get("none", "auto") if optional else None, **bounds)
+    none = metadata.get("none", "auto") if optional else None
+    return Rule(kind, many, none=none, **metadata.get("limits", {}))
 
 
 def without_none(hint: Any) -> tuple[Any, bool]:

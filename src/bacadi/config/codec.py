@@ -76,8 +76,7 @@ def group_of(cls: Any) -> str | None:
     >>> group_of(FixedNoise)
     'bacadi.model.noise:AbstractNoise'
     """
-    bases = getattr(cls, "__mro__", ())
-    return next((path for path in map(_path, bases) if path in NAMES), None)
+    return next((path for path in map(_path, getattr(cls, "__mro__", ())) if path in NAMES), None)
 
 
 def named_type(name: Any, group: str, place: Place, key: str = TYPE) -> Any:
@@ -95,21 +94,17 @@ def named_type(name: Any, group: str, place: Place, key: str = TYPE) -> Any:
 
 
 def _own_class(name: str, group: str, place: Place, key: str) -> Any:
-    module = name.partition(":")[0]
+    module, which = name.partition(":")[0], f"{quoted(name)}, which"
     if place.modules is not None and module not in place.modules:
-        raise ConfigError(
-            f"{place.key(key)} names the class {quoted(name)}, which is not part of bacadi; "
-            f"allow its import with --import {module} if you trust it."
-        )
+        remedy = f"allow its import with --import {module} if you trust it"
+        raise ConfigError(f"{place.key(key)} names the class {which} is not part of bacadi; {remedy}.")
     try:
         cls = load(name)
     except (ImportError, AttributeError, ValueError) as failure:
-        raise ConfigError(f"{place.key(key)} names {quoted(name)}, which cannot be imported ({failure}).") from failure
+        raise ConfigError(f"{place.key(key)} names {which} cannot be imported ({failure}).") from failure
     base = load(group) if ":" in group else object
     if isinstance(base, type) and not (isinstance(cls, type) and issubclass(cls, base)):
-        raise ConfigError(
-            f"{place.key(key)} names {quoted(name)}, which is not a {base.__name__}; derive it from that."
-        )
+        raise ConfigError(f"{place.key(key)} names {which} is not a {base.__name__}; derive it from that.")
     return cls
 
 
@@ -172,8 +167,7 @@ def read_field(cls: Any, key: str, value: Any, place: Place) -> Any:
     if rule is None:
         group = next(entry.metadata.get("names") for entry in fields(cls) if entry.name == key)
         return decode(hints_of(cls)[key], value, place, key, group)
-    read = rule.read(value)
-    if read is REFUSED:
+    if (read := rule.read(value)) is REFUSED:
         raise ConfigError(f"{place.key(key)} is {shown(value)}; give {rule.words}.")
     return read
 
@@ -195,7 +189,7 @@ def encode(choice: Any, none: str = "auto", group: str | None = None) -> Any:
         group = group or group_of(type(choice))
         head = {} if group is None else {TYPE: name_of(choice, group)}
         return head | {entry.name: _encode_field(choice, entry) for entry in fields(choice)}  # type: ignore[arg-type]
-    if isinstance(choice, tuple | list) and not hasattr(choice, "_fields"):
+    if isinstance(choice, tuple | list):
         return [encode(item) for item in choice]
     if isinstance(choice, Mapping):
         return {str(name): encode(item) for name, item in choice.items()}
@@ -218,17 +212,14 @@ def fingerprint_text(choices: Iterable[Any]) -> str:
 
 
 def _described(value: Any) -> Any:
-    """What is not a `Choice`: a function by its name and what it closes over, an object by its attributes, and a tuple
-    of functions (an optax optimiser) by its parts."""
-    if isinstance(value, tuple):
-        return [encode(part) for part in value]
+    """What is not a `Choice`: a function by its name and what it closes over, an object by its attributes."""
     if hasattr(value, "tolist"):
         return value.tolist()
     if not callable(value):
         return str(value)
     path = _path(value)
-    if any(path in names.values() for names in NAMES.values()):
-        return next(name for names in NAMES.values() for name, known in names.items() if known == path)
+    if named := [name for names in NAMES.values() for name, known in names.items() if known == path]:
+        return named[0]
     parts = [encode(part) for part in _held_by(value) if part is not value]
     return {"function": path, "closure": parts} if parts else {"function": path}
 

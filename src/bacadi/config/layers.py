@@ -6,13 +6,14 @@ the sections `model` and one per method.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from bacadi.config.choices import REFUSED, rules_of, shown
-from bacadi.config.codec import TYPE, Place, Table, build, decode, encode, load, named_type, read_toml
+from bacadi.config.codec import TYPE, Place, Table, build, decode, encode, load, name_of, named_type, read_toml
 from bacadi.config.names import BASELINE, FLAGS, MECHANISM, METHOD, MODEL, NAMES
 from bacadi.data.text import closest, listed, quoted
 from bacadi.errors import ConfigError
@@ -21,7 +22,6 @@ AUTO, SVGD, BOOTSTRAP = "auto", "svgd", "bootstrap"
 KNOWLEDGE = "knowledge"
 SECTIONS = ("model", "method", KNOWLEDGE)
 PRESETS = ("default", "paper", "authors", "improved")
-_DEFAULT_METHOD = "bacadi.inference.fit:default_method"
 
 
 def method_names() -> tuple[str, ...]:
@@ -73,8 +73,8 @@ def configure(
     model = _model(preset, tables, given.get("--model"), place)
     by_auto = name == AUTO
     if by_auto:
-        name = name_of_method(load(_DEFAULT_METHOD)(model))
-    overlay = _preset_tables(preset, _mechanism_name(model)).get(name, {})
+        name = name_of_method(load("bacadi.inference.fit:default_method")(model))
+    overlay = _preset_tables(preset, name_of(model.mechanism, MECHANISM)).get(name, {})
     chosen = _method(name, overlay, tables, given, place, by_auto)
     return Configuration(model, chosen, name, preset, tables.get(KNOWLEDGE, {}))
 
@@ -87,8 +87,8 @@ def restored(table: Mapping[str, Any], place: Place) -> tuple[Any, Any]:
 
 def name_of_method(method: Any) -> str:
     """What the command line calls a method: its name, or that of the baseline it bootstraps."""
-    table = encode(method)
-    return table["baseline"][TYPE] if table[TYPE] == BOOTSTRAP else table[TYPE]
+    name = name_of(method, METHOD)
+    return name_of(method.baseline, BASELINE) if name == BOOTSTRAP else name
 
 
 def read_sections(path: Path) -> Table:
@@ -96,9 +96,8 @@ def read_sections(path: Path) -> Table:
     tables = read_toml(path, "configuration file")
     for section, entries in tables.items():
         if section not in SECTIONS:
-            every = ", ".join(f"[{name}]" for name in SECTIONS)
+            every, near = ", ".join(f"[{name}]" for name in SECTIONS), closest(section, SECTIONS)
             kind = "section" if isinstance(entries, dict) else "key"
-            near = closest(section, SECTIONS)
             raise ConfigError(f"The {kind} {quoted(section)} in {quoted(path.name)} is not known{near}; give {every}.")
         if not isinstance(entries, dict):
             raise ConfigError(f"'{section}' in {quoted(path.name)} is no section; write its keys below [{section}].")
@@ -128,10 +127,8 @@ def _model(preset: str, tables: Table, flag: str | None, place: Place) -> Any:
     if flag is not None:
         named_type(flag, MECHANISM, Place("the command line"), "--model")
         if of_file not in (None, flag):
-            raise ConfigError(
-                f"--model is {flag} and the section [model.mechanism] in {place.source} is of type {of_file}; "
-                "keep one of the two."
-            )
+            what = f"--model is {flag} and the section [model.mechanism] in {place.source} is of type {of_file}"
+            raise ConfigError(f"{what}; keep one of the two.")
     defaults = encode(cls())
     chosen = flag or of_file or defaults["mechanism"][TYPE]
     table = merged(defaults, {"mechanism": {TYPE: chosen}})
@@ -155,19 +152,16 @@ def _method(name: str, overlay: Table, tables: Table, flags: Mapping[str, Any], 
 
 
 def _flag_value(flag: str, value: Any, cls: Any, name: str, by_auto: bool) -> Any:
-    rules = rules_of(cls)
-    if not _reads(name, cls, FLAGS[flag]):
+    field = FLAGS[flag]
+    if not _reads(name, cls, field):
         whose = f"{name}, which auto chose here" if by_auto else name
-        users = [other for other in method_names() if _reads(other, _class_of(other), FLAGS[flag]) and other != name]
-        raise ConfigError(
-            f"{flag} has no effect with method {whose}, only with {' or '.join(users)}; "
-            f"remove it or use --method {users[0]}."
-        )
-    rule = rules[FLAGS[flag]]
+        users = [other for other in method_names() if _reads(other, _class_of(other), field) and other != name]
+        what = f"{flag} has no effect with method {whose}, only with {' or '.join(users)}"
+        raise ConfigError(f"{what}; remove it or use --method {users[0]}.")
+    rule = rules_of(cls)[field]
     if rule.read(value) is REFUSED:
         # The word that files use for None means the same as leaving the flag out.
-        words = rule.words.split(' or "')[0]
-        raise ConfigError(f"{flag} is {shown(value)}; give {words}.")
+        raise ConfigError(f"{flag} is {shown(value)}; give {replace(rule, none=None).words}.")
     return value
 
 
@@ -190,14 +184,11 @@ def _method_name(method: str, tables: Table, place: Place) -> str:
         return of_file if isinstance(of_file, str) else AUTO
     names = (AUTO, *method_names())
     if method not in names and ":" not in method:
-        every = f"{', '.join(names[:-1])} or {names[-1]}"
-        near = closest(method, names)
+        every, near = f"{', '.join(names[:-1])} or {names[-1]}", closest(method, names)
         raise ConfigError(f"There is no method {quoted(method)}{near}; --method takes {every}.")
     if of_file not in (None, method) and not (of_file == BOOTSTRAP and method in NAMES[BASELINE]):
-        raise ConfigError(
-            f"The section [method] in {place.source} is of type {of_file} and has no effect with method {method}; "
-            f"remove it or use --method {of_file}."
-        )
+        what = f"The section [method] in {place.source} is of type {of_file} and has no effect with method {method}"
+        raise ConfigError(f"{what}; remove it or use --method {of_file}.")
     return method
 
 
@@ -219,16 +210,8 @@ def _preset_name(preset: str | None, method: str) -> str:
     return preset
 
 
+@lru_cache
 def _preset_tables(preset: str, mechanism: str) -> Table:
     """The sections of a preset for a mechanism: what it says of all, then what it says of this one."""
-    tables = _preset_file(preset)
+    tables = read_toml(Path(str(files("bacadi.config") / "presets" / f"{preset}.toml")), "preset")
     return merged(tables.get("all", {}), tables.get(mechanism, {}))
-
-
-@lru_cache
-def _preset_file(preset: str) -> Table:
-    return read_toml(Path(str(files("bacadi.config") / "presets" / f"{preset}.toml")), "preset")
-
-
-def _mechanism_name(model: Any) -> str:
-    return encode(model)["mechanism"][TYPE]

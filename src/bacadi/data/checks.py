@@ -143,11 +143,9 @@ def cell_findings(series: pd.Series, values: Float[np.ndarray, " n"], text: Mask
         yield error("infinite", f"{column} has an infinite value in {_rows(index, infinite)}; {remedy}.")
     huge = ~infinite & (np.abs(values) > LARGEST)
     if huge.any():
-        yield error(
-            "overflow",
-            f"{column} has the value {values[np.argmax(huge)]:.3g} in {_rows(index, huge)}, too large to be squared in "
-            f"single precision (limit {LARGEST:.1e}); express the column in a larger unit.",
-        )
+        remedy = f"(limit {LARGEST:.1e}); express the column in a larger unit"
+        what = f"the value {values[np.argmax(huge)]:.3g} in {_rows(index, huge)}"
+        yield error("overflow", f"{column} has {what}, too large to be squared in single precision {remedy}.")
 
 
 def _text(series: pd.Series, text: Mask) -> str:
@@ -178,26 +176,19 @@ _CONTROL_WORDS = frozenset(
 )
 
 
-def label_findings(index: pd.Index, labels: Names, missing: Mask, observational: str | None) -> Findings:
-    """Check the context of each row by its label alone, whatever the numbers in the row.
+def label_findings(index: pd.Index, counts: Counter[str], missing: Mask, observational: str | None) -> Findings:
+    """Check the contexts by their labels and their numbers of rows alone, whatever the numbers in the rows.
 
-    >>> index, labels = pd.RangeIndex(2, 6, name=LINE_INDEX), ["wt", "wt", "ko", ""]
-    >>> [finding.code for finding in label_findings(index, labels, np.array([False, False, False, True]), "wt")]
+    >>> index, missing = pd.RangeIndex(2, 6, name=LINE_INDEX), np.array([False, False, False, True])
+    >>> [finding.code for finding in label_findings(index, Counter(wt=2, ko=1), missing, "wt")]
     ['missing-context', 'small-context', 'few-rows']
     """
-    counts = Counter(label for label, gone in zip(labels, missing, strict=True) if not gone)
     if missing.any():
-        yield error(
-            "missing-context",
-            f"The context column has no label in {_rows(index, missing)}; "
-            "write the context of every row, or drop the row.",
-        )
+        remedy = "write the context of every row, or drop the row"
+        yield error("missing-context", f"The context column has no label in {_rows(index, missing)}; {remedy}.")
     if observational is not None and observational not in counts:
-        yield error(
-            "unknown-observational",
-            f"No row has the observational label {quoted(observational)}{closest(observational, list(counts))}; "
-            f"the contexts are {listed(counts)}, so name one of these.",
-        )
+        what = f"No row has the observational label {quoted(observational)}{closest(observational, list(counts))}"
+        yield error("unknown-observational", f"{what}; the contexts are {listed(counts)}, so name one of these.")
     yield from _context_sizes(counts)
     yield from _design(counts, observational)
     yield from _spellings(counts)
@@ -206,43 +197,33 @@ def label_findings(index: pd.Index, labels: Names, missing: Mask, observational:
 def _context_sizes(counts: Counter[str]) -> Findings:
     """Contexts with too few rows; if none has a second row, the column is a row number and not a context."""
     if len(counts) == counts.total() > 2:
-        yield error(
-            "context-is-index",
-            f"Every one of the {len(counts)} rows has its own context (the first is {quoted(next(iter(counts)))}), "
-            "so the context column looks like a row number; name the column that groups the rows.",
-        )
+        what = f"Every one of the {len(counts)} rows has its own context (the first is {quoted(next(iter(counts)))})"
+        remedy = "so the context column looks like a row number; name the column that groups the rows"
+        yield error("context-is-index", f"{what}, {remedy}.")
         return
     for label, count in counts.items():
         if count < MIN_ROWS:
-            yield error(
-                "small-context",
-                f"Context {quoted(label)} has only {counted(count, 'row')} and needs at least {MIN_ROWS}; "
-                "add rows, merge it with a context of the same treatment, or drop it.",
-            )
+            what = f"Context {quoted(label)} has only {counted(count, 'row')} and needs at least {MIN_ROWS}"
+            remedy = "add rows, merge it with a context of the same treatment, or drop it"
+            yield error("small-context", f"{what}; {remedy}.")
     few = [label for label, count in counts.items() if MIN_ROWS <= count < _FEW_ROWS]
     if few:
-        which, it = ("Context {} has", "it") if len(few) == 1 else ("Contexts {} have", "them")
-        yield note(
-            "few-rows", f"{which.format(listed(few))} fewer than {_FEW_ROWS} rows; expect wide uncertainty about {it}."
-        )
+        which, it = (f"Context {listed(few)} has", "it") if len(few) == 1 else (f"Contexts {listed(few)} have", "them")
+        yield note("few-rows", f"{which} fewer than {_FEW_ROWS} rows; expect wide uncertainty about {it}.")
 
 
 def _design(counts: Counter[str], observational: str | None) -> Findings:
     """What the contexts as a whole can and cannot tell."""
     if len(counts) == 1:
-        yield warning(
-            "one-context",
-            f"All rows are from the context {quoted(next(iter(counts)))}, so nothing tells cause from effect beyond "
-            "the conditional independences; add rows from another context if you have them.",
-        )
+        what = f"All rows are from the context {quoted(next(iter(counts)))}, so nothing tells cause from effect"
+        remedy = "add rows from another context if you have them"
+        yield warning("one-context", f"{what} beyond the conditional independences; {remedy}.")
     elif counts and observational is None:
         control = [label for label in counts if label.strip().lower() in _CONTROL_WORDS]
-        yield warning(
-            "no-observational",
-            "No observational context is named, so every context may have targets and the unperturbed mechanisms are "
-            "learnt only from what the contexts share; if one of them is the untouched control"
-            f"{f' (perhaps {listed(control)})' if control else ''}, name it as observational.",
-        )
+        what = "No observational context is named, so every context may have targets and the unperturbed mechanisms"
+        which = f"if one of them is the untouched control{f' (perhaps {listed(control)})' if control else ''}"
+        remedy = f"are learnt only from what the contexts share; {which}, name it as observational"
+        yield warning("no-observational", f"{what} {remedy}.")
 
 
 def _spellings(counts: Counter[str]) -> Findings:
@@ -252,11 +233,9 @@ def _spellings(counts: Counter[str]) -> Findings:
         variants.setdefault(" ".join(label.lower().split()), []).append(label)
     for group in variants.values():
         if len(group) > 1:
-            yield warning(
-                "similar-contexts",
-                f"The contexts {' and '.join(map(repr, group))} differ only in capitals or spaces and are treated as "
-                "different; use one spelling if they are the same.",
-            )
+            what = f"The contexts {' and '.join(map(repr, group))} differ only in capitals or spaces"
+            remedy = "and are treated as different; use one spelling if they are the same"
+            yield warning("similar-contexts", f"{what} {remedy}.")
 
 
 def context_candidates(table: pd.DataFrame) -> list[str]:
@@ -265,14 +244,10 @@ def context_candidates(table: pd.DataFrame) -> list[str]:
     >>> context_candidates(pd.DataFrame({"a": [0.1, 0.2, 0.3, 0.4], "arm": ["wt", "wt", "ko", "ko"]}))
     ['arm']
     """
-    columns = [table.iloc[:, j] for j in range(table.shape[1])]
-    few = [
-        column
-        for column in columns
-        if not pd.api.types.is_float_dtype(column.dtype) and 1 <= column.nunique() <= max(1, len(column) // 2)
-    ]
-    words = [column for column in few if not pd.api.types.is_numeric_dtype(column.dtype)]
-    return [str(column.name) for column in words or few]  # words are a better guess than numbers, which may be measured
+    columns = [(name, column) for name, column in table.items() if not pd.api.types.is_float_dtype(column.dtype)]
+    few = [(name, column) for name, column in columns if 1 <= column.nunique() <= max(1, len(table) // 2)]
+    words = [(name, column) for name, column in few if not pd.api.types.is_numeric_dtype(column.dtype)]
+    return [str(name) for name, _ in words or few]  # words are a better guess than numbers, which may be measured
 
 
 # ----------------------------------------------------------------------------------------------------------- columns
@@ -302,22 +277,18 @@ def column_findings(x: Matrix, names: Names) -> Findings:
     for j in np.flatnonzero(constant):
         yield error("constant", f"Column {quoted(names[j])} has the same value {x[0, j]:.6g} in all {n} rows; drop it.")
     if d >= n:
-        yield warning(
-            "more-variables-than-rows",
-            f"There are {'more variables than' if d > n else 'as many variables as'} rows ({d} and {n}), so the result "
-            "will lean on the prior; choose fewer variables or add rows.",
-        )
-    x, names = x[:, ~constant], [name for name, gone in zip(names, constant, strict=True) if not gone]
+        what = f"There are {'more variables than' if d > n else 'as many variables as'} rows ({d} and {n})"
+        remedy = "so the result will lean on the prior; choose fewer variables or add rows"
+        yield warning("more-variables-than-rows", f"{what}, {remedy}.")
+    x, names = x[:, ~constant], [names[j] for j in np.flatnonzero(~constant)]
     if not names:
         return
     unit = _unit_columns(x)
     original = _originals(x, unit)
     for copy, first in original.items():
         how = "is the same as" if (x[:, first] == x[:, copy]).all() else "is the same up to sign, unit or offset as"
-        yield error(
-            "duplicate-column",
-            f"Column {quoted(names[copy])} {how} column {quoted(names[first])}; keep only one of the two.",
-        )
+        what = f"Column {quoted(names[copy])} {how} column {quoted(names[first])}"
+        yield error("duplicate-column", f"{what}; keep only one of the two.")
     kept = [j for j in range(len(names)) if j not in original]
     yield from _collinear(unit[:, kept], [names[j] for j in kept])
     yield from _units(x, names)
@@ -359,20 +330,16 @@ def _collinear(unit: Matrix, names: Names) -> Findings:
     partial_correlation = np.abs(precision[np.ix_(inflated, inflated)]) / np.outer(root, root)
     _, group = connected_components(partial_correlation > 0.1, directed=False)
     for members in (inflated[group == g] for g in np.unique(group)):
+        if len(members) < 2:
+            continue
         vif = float(inflation[members].max())
-        what = f"The {counted(len(members), 'column')} {listed(names[j] for j in members)} are"
-        if len(members) > 1 and dependent and vif > 1e-3 / ridge:
-            yield warning(
-                "collinear",
-                f"{what} linearly dependent to within rounding (for example, they may add up to a constant); drop one "
-                "of them, since the data cannot tell which causes which.",
-            )
-        elif len(members) > 1:
-            yield warning(
-                "collinear",
-                f"{what} nearly collinear (variance inflation up to {vif:.0e}); edges among them are hardly determined "
-                "by the data, so consider dropping or merging some.",
-            )
+        how = f"nearly collinear (variance inflation up to {vif:.0e})"
+        remedy = "edges among them are hardly determined by the data, so consider dropping or merging some"
+        if dependent and vif > 1e-3 / ridge:
+            how = "linearly dependent to within rounding (for example, they may add up to a constant)"
+            remedy = "drop one of them, since the data cannot tell which causes which"
+        which = f"The {len(members)} columns {listed(names[j] for j in members)}"
+        yield warning("collinear", f"{which} are {how}; {remedy}.")
 
 
 def _units(x: Matrix, names: Names) -> Findings:
@@ -380,27 +347,20 @@ def _units(x: Matrix, names: Names) -> Findings:
     spread = x.std(axis=0)
     low, high = int(np.argmin(spread)), int(np.argmax(spread))
     if spread[high] > SCALE_RATIO * spread[low]:
-        yield warning(
-            "scales",
-            f"The spread of column {quoted(names[high])} (standard deviation {spread[high]:.2g}) is over a million "
-            f"times that of column {quoted(names[low])} ({spread[low]:.2g}); standardise the data or change the units.",
-        )
+        what = f"The spread of column {quoted(names[high])} (standard deviation {spread[high]:.2g})"
+        than = f"is over a million times that of column {quoted(names[low])} ({spread[low]:.2g})"
+        yield warning("scales", f"{what} {than}; standardise the data or change the units.")
     whole = np.flatnonzero((x.min(axis=0) >= 0) & (x.max(axis=0) >= 10) & (x == np.rint(x)).all(axis=0))
     skewness = (((x[:, whole] - x[:, whole].mean(axis=0)) / spread[whole]) ** 3).mean(axis=0)
     skewed = [names[j] for j in whole[skewness > COUNT_SKEWNESS]]
     if skewed:
         verb, whose = ("holds", "its") if len(skewed) == 1 else ("hold", "their")
-        yield warning(
-            "counts",
-            f"{counted(len(skewed), 'column')} {verb} counts with a long right tail ({listed(skewed)}); the models "
-            f"assume Gaussian noise, so take the logarithm of 1 + {whose} values (first divide by the library size, if "
-            "any).",
-        )
+        what = f"{counted(len(skewed), 'column')} {verb} counts with a long right tail ({listed(skewed)})"
+        remedy = f"so take the logarithm of 1 + {whose} values (first divide by the library size, if any)"
+        yield warning("counts", f"{what}; the models assume Gaussian noise, {remedy}.")
     for j in np.flatnonzero((np.diff(x, axis=0) == 1).all(axis=0)) if len(x) >= 5 else ():
-        yield warning(
-            "row-number",
-            f"Column {quoted(names[j])} counts the rows one by one and looks like a row number; drop it if it is one.",
-        )
+        what = f"Column {quoted(names[j])} counts the rows one by one and looks like a row number"
+        yield warning("row-number", f"{what}; drop it if it is one.")
 
 
 # -------------------------------------------------------------------------------------------------------------- rows
@@ -418,11 +378,9 @@ def row_findings(index: pd.Index, x: Matrix, names: Names, labels: Names) -> Fin
     repeats = np.flatnonzero(pd.DataFrame(x).duplicated())
     if len(repeats) and (x != np.rint(x)).any():
         first = int(np.argmax((x == x[repeats[0]]).all(axis=1)))
-        yield warning(
-            "repeated-rows",
-            f"{counted(len(repeats), 'row')} repeat the values of an earlier row (first: {row_name(index, repeats[0])} "
-            f"repeats {row_name(index, first)}); drop them if a sample was entered twice.",
-        )
+        example = f"(first: {row_name(index, repeats[0])} repeats {row_name(index, first)})"
+        what = f"{counted(len(repeats), 'row')} repeat the values of an earlier row {example}"
+        yield warning("repeated-rows", f"{what}; drop them if a sample was entered twice.")
 
 
 def _constant_in_context(x: Matrix, names: Names, labels: Names) -> Findings:
@@ -433,18 +391,13 @@ def _constant_in_context(x: Matrix, names: Names, labels: Names) -> Findings:
     varies = ~_equal(x.min(axis=0), x.max(axis=0))
     constant = _equal(value.to_numpy(), groups.max().to_numpy()) & (groups.size() > 1).to_numpy()[:, None] & varies
     for j in np.flatnonzero(constant.all(axis=0)):
-        yield warning(
-            "decided-by-context",
-            f"Column {quoted(names[j])} has one value in each context and looks like a batch, dose or group label; "
-            "drop it if it is not a measured variable.",
-        )
+        what = f"Column {quoted(names[j])} has one value in each context and looks like a batch, dose or group label"
+        yield warning("decided-by-context", f"{what}; drop it if it is not a measured variable.")
     constant &= ~constant.all(axis=0)
     for k, label in enumerate(value.index):
         held = [names[j] for j in np.flatnonzero(constant[k])]
         if held:
             at = f"column {quoted(held[0])} is constant at {value.iloc[k, int(np.argmax(constant[k]))]:.6g}"
             which = at if len(held) == 1 else f"the {len(held)} columns {listed(held)} are constant"
-            yield note(
-                "constant-in-context",
-                f"In context {quoted(label)} {which}, as after a knock-out or a clamp; this is fine if it is intended.",
-            )
+            remark = "as after a knock-out or a clamp; this is fine if it is intended"
+            yield note("constant-in-context", f"In context {quoted(label)} {which}, {remark}.")

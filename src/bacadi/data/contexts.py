@@ -1,6 +1,6 @@
 """`ContextData`, samples of the same variables under several contexts, and `Scaling`, the units they are in."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
@@ -108,15 +108,13 @@ class ContextData:
         if self.scaling is None:
             object.__setattr__(self, "scaling", Scaling.identity(d))
         if self.context.shape != (n,) or len(self.variables) != d:
-            raise DataError(
-                f"The arrays do not fit together: x is {n} x {d}, context has {len(self.context)} entries, "
-                f"{len(self.variables)} variables are named; give one context per row and one name per column."
-            )
+            given = f"context has {len(self.context)} entries, {len(self.variables)} variables are named"
+            remedy = "give one context per row and one name per column"
+            raise DataError(f"The arrays do not fit together: x is {n} x {d}, {given}; {remedy}.")
         if n and not (self.context.min() >= 0 and self.context.max() <= len(self.contexts)):
-            raise DataError(
-                f"The context numbers run from {self.context.min()} to {self.context.max()} but only "
-                f"0 (observational) to {len(self.contexts)} have a name; number the contexts from 1."
-            )
+            what = f"The context numbers run from {self.context.min()} to {self.context.max()}"
+            named = f"0 (observational) to {len(self.contexts)} have a name"
+            raise DataError(f"{what} but only {named}; number the contexts from 1.")
 
     @property
     def n_rows(self) -> int:
@@ -191,8 +189,7 @@ class ContextData:
         if (step.scale == 0).any():
             column = self.variables[int(np.argmin(step.scale))]
             raise DataError(f"Column '{column}' is constant and cannot be standardised; drop it.")
-        scaling = self.scaling.compose(step)
-        return ContextData(step.apply(self.x), self.context, self.variables, self.contexts, self.observational, scaling)
+        return replace(self, x=step.apply(self.x), scaling=self.scaling.compose(step))
 
     def __repr__(self) -> str:
         names = (f"{self.observational} (observational):", *(f"{name}:" for name in self.contexts))

@@ -1,25 +1,15 @@
 """The doctor: one examination of a table, behind `bacadi check` and behind every `from_*` function."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from bacadi.data.checks import (
-    Finding,
-    Findings,
-    Severity,
-    cell_findings,
-    column_findings,
-    context_candidates,
-    error,
-    label_findings,
-    row_findings,
-    to_numbers,
-)
+from bacadi.data import checks
+from bacadi.data.checks import Finding, Findings, Severity, error
 from bacadi.data.contexts import ContextData
 from bacadi.data.text import closest, counted, listed, quoted
 from bacadi.errors import DataError
@@ -60,13 +50,9 @@ class Diagnosis:
             "rows": self.rows,
             "variables": list(self.variables),
             "contexts": [
-                {"context": label, "rows": rows, "observational": label == self.observational}
-                for label, rows in self.contexts
+                dict(context=name, rows=n, observational=name == self.observational) for name, n in self.contexts
             ],
-            "problems": [
-                {"severity": finding.severity.value, "code": finding.code, "message": finding.message}
-                for finding in self.problems
-            ],
+            "problems": [asdict(finding) | {"severity": finding.severity.value} for finding in self.problems],
         }
 
 
@@ -127,7 +113,7 @@ def examine(df: pd.DataFrame, context: str | pd.Series, observational: str | Non
         missing = labels.isna().to_numpy(dtype=bool) | np.array([not text.strip() for text in texts], dtype=bool)
         counts.update(text for text, gone in zip(texts, missing, strict=True) if not gone)
         findings += _size(df)
-        findings += label_findings(df.index, texts, missing, observational) if texts else ()
+        findings += checks.label_findings(df.index, counts, missing, observational) if texts else ()
     x, of_numbers = _numbers(df, texts)
     problems = sorted([*findings, *of_numbers], key=lambda finding: list(Severity).index(finding.severity))
     variables = tuple(str(name) for name in df.columns)
@@ -139,49 +125,40 @@ def _numbers(values: pd.DataFrame, labels: list[str]) -> tuple[Float[np.ndarray,
     x, usable = np.empty(values.shape), []
     findings: list[Finding] = []
     for j in range(x.shape[1]):
-        x[:, j], text = to_numbers(values.iloc[:, j])
-        of_cells = [*cell_findings(values.iloc[:, j], x[:, j], text)]
+        x[:, j], text = checks.to_numbers(values.iloc[:, j])
+        of_cells = [*checks.cell_findings(values.iloc[:, j], x[:, j], text)]
         findings += of_cells
         if not of_cells:
             usable.append(j)
     if usable and len(x) > 1:
         names = [str(values.columns[j]) for j in usable]
-        findings += column_findings(x[:, usable], names)
-        findings += row_findings(values.index, x[:, usable], names, labels) if labels else ()
+        findings += checks.column_findings(x[:, usable], names)
+        findings += checks.row_findings(values.index, x[:, usable], names, labels) if labels else ()
     return x, findings
 
 
 def _names(df: pd.DataFrame) -> Findings:
     """Check that every column has one name that no other column has."""
     if df.columns.nlevels > 1:
-        yield error(
-            "column-levels",
-            f"The columns have {df.columns.nlevels} levels of names, the first being {quoted(df.columns[0])}; "
-            "give every column one name.",
-        )
+        what = f"The columns have {df.columns.nlevels} levels of names, the first being {quoted(df.columns[0])}"
+        yield error("column-levels", f"{what}; give every column one name.")
     names = [str(name) for name in df.columns]
     for j, name in enumerate(names):
         if not name.strip():
-            yield error(
-                "unnamed-column",
-                f"Column number {j + 1} has no name (row names saved along with the table look like this); "
-                "name the column or drop it.",
-            )
+            what = f"Column number {j + 1} has no name (row names saved along with the table look like this)"
+            yield error("unnamed-column", f"{what}; name the column or drop it.")
     for name, count in Counter(names).items():
         if count > 1 and name.strip():
-            yield error(
-                "duplicate-name", f"{count} columns have the name {quoted(name)}; give every column a name of its own."
-            )
+            what = f"{count} columns have the name {quoted(name)}"
+            yield error("duplicate-name", f"{what}; give every column a name of its own.")
 
 
 def _no_context_column(df: pd.DataFrame, names: list[str], context: str) -> Finding:
-    words = (
-        f"There is no column {quoted(context)} to name the contexts{closest(context, names)}; "
-        f"the columns are {listed(names, 10)}."
-    )
+    what = f"There is no column {quoted(context)} to name the contexts{closest(context, names)}"
+    remedy = f"the columns are {listed(names, 10)}"
     if context in [str(name) for name in df.index.names]:
-        words = f"{quoted(context)} is the index of the table and not a column; call reset_index() first."
-    return error("no-context-column", words)
+        what, remedy = f"{quoted(context)} is the index of the table and not a column", "call reset_index() first"
+    return error("no-context-column", f"{what}; {remedy}.")
 
 
 def _size(values: pd.DataFrame) -> Findings:
@@ -191,11 +168,8 @@ def _size(values: pd.DataFrame) -> Findings:
     d = values.shape[1]
     if d < 2:
         what = f"only the variable {quoted(values.columns[0])}" if d else "no variable"
-        yield error(
-            "few-variables",
-            f"Besides the context column the table has {what}; "
-            f"a graph needs at least 2 variables, so add {counted(2 - d, 'column')} or more.",
-        )
+        remedy = f"a graph needs at least 2 variables, so add {counted(2 - d, 'column')} or more"
+        yield error("few-variables", f"Besides the context column the table has {what}; {remedy}.")
 
 
 def which_context(table: pd.DataFrame, option: str) -> str:
@@ -204,7 +178,6 @@ def which_context(table: pd.DataFrame, option: str) -> str:
     >>> which_context(pd.DataFrame({"a": [0.1, 0.2, 0.3, 0.4], "arm": ["wt", "wt", "ko", "ko"]}), "context=")
     "Name the context column with context=; from its values it could be 'arm'."
     """
-    candidates = context_candidates(table)
-    choice = f"from its values it could be {listed(candidates, 10)}"
-    choice = choice if candidates else f"the columns are {listed(table.columns, 10)}"
-    return f"Name the context column with {option}; {choice}."
+    likely = checks.context_candidates(table)
+    which = "from its values it could be" if likely else "the columns are"
+    return f"Name the context column with {option}; {which} {listed(likely or table.columns, 10)}."

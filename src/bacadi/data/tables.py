@@ -1,13 +1,13 @@
 """From a table in a file, a pandas table or arrays to `ContextData`.
 
-Files are CSV, tab-separated text (both also gzipped) and parquet. Whatever `bacadi.data.diagnose` calls an error is
+Files are CSV, tab-separated text (both also gzipped) and parquet. Whatever `bacadi.diagnose` calls an error is
 refused with its sentence; a file that is not a table at all is refused here.
 """
 
 import gzip
 import io
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import EllipsisType
 from typing import NamedTuple
@@ -46,10 +46,8 @@ def from_dataframe(df: pd.DataFrame, context: str | None = None, observational: 
     ([0, 0, 1, 1], ('ko',), ('a', 'b'))
     """
     if not isinstance(df, pd.DataFrame):
-        raise DataError(
-            f"The table is a {type(df).__name__} and not a pandas DataFrame; use from_file for the path of a file and "
-            "from_arrays for arrays."
-        )
+        remedy = "use from_file for the path of a file and from_arrays for arrays"
+        raise DataError(f"The table is a {type(df).__name__} and not a pandas DataFrame; {remedy}.")
     if context is None:
         raise DataError(which_context(df, "context="))
     return examine(df, context, observational).data()
@@ -83,18 +81,16 @@ def read_table(path: str | Path, context: str | None = None) -> pd.DataFrame:
     endings = [ending.lower() for ending in path.suffixes]
     zipped = endings[-1:] == [".gz"]
     ending = next(iter(endings[-2:-1] if zipped else endings[-1:]), "")
+    if ending in _SPREADSHEETS:
+        remedy = "save its sheet as CSV (UTF-8, commas) and give that file"
+        raise DataError(f"{quoted(path.name)} is a spreadsheet; {remedy}.")
     if ending not in _DELIMITERS and (zipped or ending != ".parquet"):
-        raise DataError(_unknown_ending(path, ending))
+        what = f"The ending of {quoted(path.name)} does not say what kind of table it is"
+        raise DataError(f"{what}; the file must end in {_ENDINGS}.")
     content = _content(path)
     if ending == ".parquet":
         return _read_parquet(path, content)
     return _read_text(path, _text(path, _unzipped(path, content) if zipped else content), _DELIMITERS[ending], context)
-
-
-def _unknown_ending(path: Path, ending: str) -> str:
-    if ending in _SPREADSHEETS:
-        return f"{quoted(path.name)} is a spreadsheet; save its sheet as CSV (UTF-8, commas) and give that file."
-    return f"The ending of {quoted(path.name)} does not say what kind of table it is; the file must end in {_ENDINGS}."
 
 
 def _content(path: Path) -> bytes:
@@ -108,9 +104,8 @@ def _content(path: Path) -> bytes:
         reason = (failure.strerror or type(failure).__name__).lower()
         raise DataError(f"The file '{path}' cannot be read ({reason}); check its permissions.") from None
     if not content:
-        raise DataError(
-            f"The file {quoted(path.name)} is empty; it needs a line of column names and one line per sample."
-        )
+        remedy = "it needs a line of column names and one line per sample"
+        raise DataError(f"The file {quoted(path.name)} is empty; {remedy}.")
     return content
 
 
@@ -118,10 +113,8 @@ def _unzipped(path: Path, content: bytes) -> bytes:
     try:
         return gzip.decompress(content)
     except (OSError, EOFError, zlib.error):
-        raise DataError(
-            f"The file {quoted(path.name)} ends in .gz but is not a complete gzip file; "
-            "fetch it again, or rename it if it is not compressed."
-        ) from None
+        what = f"The file {quoted(path.name)} ends in .gz but is not a complete gzip file"
+        raise DataError(f"{what}; fetch it again, or rename it if it is not compressed.") from None
 
 
 def _text(path: Path, content: bytes) -> str:
@@ -130,10 +123,8 @@ def _text(path: Path, content: bytes) -> str:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as failure:
-        line = content.count(b"\n", 0, failure.start) + 1
-        raise DataError(
-            f"Line {line} of {quoted(path.name)} holds a character that is not UTF-8; save the file as UTF-8."
-        ) from None
+        line, what = content.count(b"\n", 0, failure.start) + 1, "holds a character that is not UTF-8"
+        raise DataError(f"Line {line} of {quoted(path.name)} {what}; save the file as UTF-8.") from None
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise DataError(f"Line {line} of {quoted(path.name)} holds a zero byte, so it is not text; export it again.")
@@ -183,19 +174,14 @@ def _read_text(path: Path, text: str, delimiter: str, context: str | None) -> pd
 def _check_delimiter(path: Path, names: list[str], delimiter: str, line: int) -> None:
     if len(names) > 1:
         return
-    others = {other: names[0].count(other) for other in _DELIMITER_NAMES if other != delimiter}
-    other = max(others, key=others.__getitem__)
-    wanted = _DELIMITER_NAMES[delimiter]
-    if not others[other]:
-        raise DataError(
-            f"Line {line} of {quoted(path.name)} has a single column, {quoted(names[0])}; "
-            f"separate the columns by {wanted}, with one column for the context and one per variable."
-        )
-    remedy = " or rename it to .tsv" if other == "\t" else " or rename it to .csv" if other == "," else ""
-    raise DataError(
-        f"The columns in line {line} of {quoted(path.name)} are separated by {_DELIMITER_NAMES[other]} where "
-        f"the ending of the file promises {wanted}; save it with {wanted}{remedy}."
-    )
+    wanted, first = _DELIMITER_NAMES[delimiter], names[0]
+    other = max((other for other in _DELIMITER_NAMES if other != delimiter), key=first.count)
+    if other not in first:
+        remedy = f"separate the columns by {wanted}, with one column for the context and one per variable"
+        raise DataError(f"Line {line} of {quoted(path.name)} has a single column, {quoted(first)}; {remedy}.")
+    what = f"The columns in line {line} of {quoted(path.name)} are separated by {_DELIMITER_NAMES[other]}"
+    rename = {"\t": " or rename it to .tsv", ",": " or rename it to .csv"}.get(other, "")
+    raise DataError(f"{what} where the ending of the file promises {wanted}; save it with {wanted}{rename}.")
 
 
 def _check_widths(path: Path, width: int, rows: list[_Row]) -> None:
@@ -204,10 +190,9 @@ def _check_widths(path: Path, width: int, rows: list[_Row]) -> None:
         return
     line, cells, _ = ragged[0]
     start = f"Line {line} of {quoted(path.name)} has {counted(cells, 'value')} and the header names {width}"
-    if len(ragged) == len(rows) and all(row.width == width + 1 for row in rows):
-        raise DataError(
-            f"{start}, as in every row; if the rows begin with row names, give their column a name or drop it."
-        )
+    if all(row.width == width + 1 for row in rows):
+        remedy = "if the rows begin with row names, give their column a name or drop it"
+        raise DataError(f"{start}, as in every row; {remedy}.")
     remedy = "a value is missing" if cells < width else "there is one delimiter too many, or a decimal comma"
     raise DataError(f"{start}; {remedy} there, so correct the line.")
 
@@ -216,13 +201,11 @@ def _read_parquet(path: Path, content: bytes) -> pd.DataFrame:
     try:
         return pd.read_parquet(io.BytesIO(content))
     except ImportError:
-        raise DataError(
-            f"Reading {quoted(path.name)} needs pyarrow; install it with: pip install 'bacadi[parquet]'."
-        ) from None
+        remedy = "install it with: pip install 'bacadi[parquet]'"
+        raise DataError(f"Reading {quoted(path.name)} needs pyarrow; {remedy}.") from None
     except Exception as failure:  # pyarrow's errors share no base class that could be named without importing it
-        raise DataError(
-            f"The file {quoted(path.name)} is not a readable parquet file ({type(failure).__name__}); write it again."
-        ) from None
+        what = f"is not a readable parquet file ({type(failure).__name__})"
+        raise DataError(f"The file {quoted(path.name)} {what}; write it again.") from None
 
 
 def from_arrays(
@@ -252,36 +235,30 @@ def from_arrays(
         raise DataError("No array was given; give one array of samples per context.")
     if isinstance(arrays, np.ndarray) and arrays.ndim != 3:
         raise DataError("A single array was given; put the arrays of the contexts in a list or a dict.")
-    named: Iterable[tuple[object, ArrayLike]]
-    if isinstance(arrays, Mapping):
-        named, default = arrays.items(), None
-    else:
-        named, default = enumerate(arrays, start=1 if observational is None else 0), "0"
-    matrices = {str(label): _matrix(str(label), array) for label, array in named}
+    named = arrays.items() if isinstance(arrays, Mapping) else enumerate(arrays, start=observational is None)
+    matrices = {str(label): _matrix(quoted(label), array) for label, array in named}
     names = _variable_names(matrices, variables)
     rows = [(label, n) for label, matrix in matrices.items() for n in range(len(matrix))]
     index = pd.Index([f"{label}[{n}]" for label, n in rows], name=ARRAY_INDEX)
     values = pd.DataFrame(np.concatenate(list(matrices.values())), columns=names, index=index)
     labels = pd.Series([label for label, _ in rows], index=index)
-    return examine(values, labels, default if observational is ... else observational).data()
+    if observational is ...:
+        observational = None if isinstance(arrays, Mapping) else "0"
+    return examine(values, labels, observational).data()
 
 
-def _matrix(label: str, array: ArrayLike) -> np.ndarray:
+def _matrix(name: str, array: ArrayLike) -> np.ndarray:
     if hasattr(array, "columns"):
-        raise DataError(
-            f"Context {quoted(label)} is a table with named columns, not an array; "
-            "put all contexts in one table with a context column and use from_dataframe."
-        )
+        remedy = "put all contexts in one table with a context column and use from_dataframe"
+        raise DataError(f"Context {name} is a table with named columns, not an array; {remedy}.")
     try:
         matrix = np.asarray(array)
     except ValueError:
-        raise DataError(f"The rows of context {quoted(label)} differ in length; give an array [rows, d].") from None
+        raise DataError(f"The rows of context {name} differ in length; give an array [rows, d].") from None
     if matrix.ndim != 2:
-        raise DataError(
-            f"The array of context {quoted(label)} has {matrix.ndim} dimensions; give two, [rows, variables]."
-        )
+        raise DataError(f"The array of context {name} has {matrix.ndim} dimensions; give two, [rows, variables].")
     if len(matrix) == 0:
-        raise DataError(f"The array of context {quoted(label)} has no rows; add rows or leave the context out.")
+        raise DataError(f"The array of context {name} has no rows; add rows or leave the context out.")
     return matrix
 
 
@@ -289,10 +266,8 @@ def _variable_names(matrices: dict[str, np.ndarray], variables: Sequence[str] | 
     first, width = next((label, matrix.shape[1]) for label, matrix in matrices.items())
     for label, matrix in matrices.items():
         if matrix.shape[1] != width:
-            raise DataError(
-                f"The array of context {quoted(label)} has {matrix.shape[1]} columns and that of {quoted(first)} has "
-                f"{width}; every context needs the same variables."
-            )
+            what = f"The array of context {quoted(label)} has {matrix.shape[1]} columns and that of {quoted(first)}"
+            raise DataError(f"{what} has {width}; every context needs the same variables.")
     names = [f"x{j}" for j in range(width)] if variables is None else [str(name) for name in variables]
     if len(names) != width:
         raise DataError(f"The arrays have {width} columns but {len(names)} variables are named; name each column once.")

@@ -84,7 +84,7 @@ def closest(value: str, names: Sequence[str]) -> str:
 def read_rows(path: str | Path, noun: str) -> list[tuple[int, list[str]]]:
     """Line number and stripped cells of every row of a small CSV table that is not blank, the header included.
 
-    For tables of names, which stay text; tables of numbers are read by `bacadi.data.read_table`. A file that cannot be
+    For tables of names, which stay text; tables of numbers are read by `data.tables.read_table`. A file that cannot be
     read, is not UTF-8 or is not CSV is refused; whether the rows make sense is for the caller to say.
 
     Args:
@@ -124,9 +124,8 @@ def split_rows(text: str, delimiter: str, where: str) -> Iterator[tuple[int, int
                 yield first, reader.line_num, cells
             first = reader.line_num + 1
     except csv.Error:
-        raise DataError(
-            f"The quotes in {where} do not match from line {first} on; close or remove the quote there."
-        ) from None
+        remedy = "close or remove the quote there"
+        raise DataError(f"The quotes in {where} do not match from line {first} on; {remedy}.") from None
 
 
 @contextmanager
@@ -151,10 +150,8 @@ def replacing(path: str | Path) -> Iterator[Path]:
         yield temporary
         os.replace(temporary, path)
     except OSError as error:
-        raise StoreError(
-            f"'{path}' cannot be written ({error.strerror or error}); make room or choose a folder that can be "
-            "written to."
-        ) from error
+        remedy = "make room or choose a folder that can be written to"
+        raise StoreError(f"'{path}' cannot be written ({error.strerror or error}); {remedy}.") from error
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)

@@ -13,16 +13,12 @@ def is_acyclic(graph: Shaped[np.ndarray, "*batch d d"]) -> Bool[np.ndarray, "*ba
     >>> bool(is_acyclic(chain)), is_acyclic(np.stack([chain, chain + chain.T])).tolist()
     (True, [True, False])
     """
-    edges = graph != 0
-    d = graph.shape[-1]
-    alive = np.ones(graph.shape[:-1], dtype=bool)
-    for _ in range(d):
-        has_parent = (edges & alive[..., :, None]).any(axis=-2)
-        remaining = alive & has_parent
+    edges, alive = graph != 0, np.ones(graph.shape[:-1], dtype=bool)
+    while True:
+        remaining = alive & (edges & alive[..., :, None]).any(axis=-2)
         if (remaining == alive).all():
-            break
+            return np.asarray(~alive.any(axis=-1))
         alive = remaining
-    return np.asarray(~alive.any(axis=-1))
 
 
 def topological_order(graph: Shaped[np.ndarray, "d d"]) -> Int[np.ndarray, " d"]:
@@ -33,11 +29,9 @@ def topological_order(graph: Shaped[np.ndarray, "d d"]) -> Int[np.ndarray, " d"]
     >>> topological_order(np.array([[0, 0, 0], [1, 0, 0], [1, 1, 0]])).tolist()
     [2, 1, 0]
     """
-    edges = graph != 0
-    d = len(edges)
-    left = np.ones(d, dtype=bool)
-    order = np.empty(d, dtype=np.int64)
-    for position in range(d):
+    edges, left = graph != 0, np.ones(len(graph), dtype=bool)
+    order = np.empty(len(graph), dtype=np.int64)
+    for position in range(len(graph)):
         free = left & ~edges[left].any(axis=0)
         if not free.any():
             raise ValueError(f"the graph has the cycle {find_cycle(graph)} and so no topological order")
@@ -54,8 +48,7 @@ def find_cycle(graph: Shaped[np.ndarray, "d d"]) -> list[int] | None:
     >>> find_cycle(np.array([[0, 1], [0, 0]])) is None
     True
     """
-    edges = graph != 0
-    left = np.ones(len(edges), dtype=bool)
+    edges, left = graph != 0, np.ones(len(graph), dtype=bool)
     while (free := left & ~edges[left].any(axis=0)).any():
         left &= ~free
     if not left.any():

@@ -1,9 +1,9 @@
-"""Equivalence classes of DAGs: skeleton, v-structures, (interventional) CPDAG, and all members of a class.
+"""Equivalence classes of DAGs: skeleton, v-structures, (interventional) CPDAG, and how the members of a class differ.
 
 Edges are directed where `graph[i, j] = 1` and `graph[j, i] = 0` (i -> j) and undirected where both are 1 (i - j).
 
 A partially directed graph represents the DAGs with its skeleton, its v-structures and its directed edges, its
-consistent extensions. They are listed chain component by chain component, since the components are independent: close
+consistent extensions. They are visited chain component by chain component, for the components are independent: close
 the graph under Meek's rules and take nodes B that undirected edges join. If x outside points to one node of B, rule 1
 joins x to that node's neighbours in B, and rule 2 leaves x -> as the only direction; so x points to all of B. Hence no
 choice inside B makes a v-structure with x, and a cycle through several components would consist of edges that are
@@ -33,8 +33,7 @@ def v_structures(graph: Shaped[np.ndarray, "d d"]) -> Int[np.ndarray, "n 3"]:
     >>> v_structures(np.array([[0, 1, 0], [0, 0, 0], [0, 1, 0]])).tolist()
     [[0, 1, 2]]
     """
-    directed = _directed(graph != 0)
-    apart = ~skeleton(graph)
+    directed, apart = _directed(graph != 0), ~skeleton(graph)
     triples = directed[:, :, None] & directed.T[None, :, :] & apart[:, None, :]
     triples &= np.triu(np.ones_like(apart), k=1)[:, None, :]
     return np.argwhere(triples)
@@ -61,18 +60,7 @@ def i_cpdag(dag: Shaped[np.ndarray, "d d"], targets: Shaped[np.ndarray, "m d"]) 
     [[0, 1, 0], [0, 0, 1], [0, 0, 0]]
     """
     hit = targets != 0
-    shown = (hit[:, :, None] ^ hit[:, None, :]).any(axis=0)
-    return _complete(dag != 0, shown)
-
-
-def markov_equivalent(a: Shaped[np.ndarray, "d d"], b: Shaped[np.ndarray, "d d"]) -> bool:
-    """Whether two DAGs imply the same independences: equal skeletons and equal v-structures (Verma and Pearl, 1990).
-
-    >>> forward = np.array([[0, 1], [0, 0]])
-    >>> markov_equivalent(forward, forward.T)
-    True
-    """
-    return np.array_equal(skeleton(a), skeleton(b)) and np.array_equal(v_structures(a), v_structures(b))
+    return _complete(dag != 0, (hit[:, :, None] ^ hit[:, None, :]).any(axis=0))
 
 
 def meek_closure(pdag: Shaped[np.ndarray, "d d"]) -> Int8[np.ndarray, "d d"]:
@@ -101,9 +89,8 @@ def consistent_extension(pdag: Shaped[np.ndarray, "d d"], rng: np.random.Generat
     >>> consistent_extension(np.array([[0, 1], [0, 0]]), np.random.default_rng(0)).tolist()
     [[0, 1], [0, 0]]
     """
-    edges = pdag != 0
+    edges, left = pdag != 0, np.ones(len(pdag), dtype=bool)
     dag = _directed(edges)
-    left = np.ones(len(edges), dtype=bool)
     for _ in range(len(edges)):
         sinks = [node for node in np.flatnonzero(left).tolist() if _is_free_sink(edges, left, node)]
         if not sinks:
@@ -128,8 +115,7 @@ def _complete(dag: Bool[np.ndarray, "d d"], shown: Bool[np.ndarray, "d d"]) -> I
 
 def _implied_directions(edges: Bool[np.ndarray, "d d"]) -> Bool[np.ndarray, "d d"]:
     """Entry (a, b) is true where a - b is undirected and one of Meek's rules makes it a -> b."""
-    directed, undirected = _directed(edges), edges & edges.T
-    apart = ~(edges | edges.T)
+    directed, undirected, apart = _directed(edges), edges & edges.T, ~skeleton(edges)
     np.fill_diagonal(apart, False)
     # Rule 1, no new v-structure: c -> a - b with c and b apart. Rule 2, no cycle: a -> c -> b.
     implied = undirected & ((directed.T @ apart) | (directed @ directed))
@@ -145,11 +131,10 @@ def _implied_directions(edges: Bool[np.ndarray, "d d"]) -> Bool[np.ndarray, "d d
 
 
 def _is_free_sink(edges: Bool[np.ndarray, "d d"], left: Bool[np.ndarray, " d"], node: int) -> bool:
-    outgoing = edges[node] & left
-    incoming = edges[:, node] & left
+    outgoing, incoming = edges[node] & left, edges[:, node] & left
     if (outgoing & ~incoming).any():
         return False
-    joined = (edges | edges.T) | np.eye(len(edges), dtype=bool)
+    joined = skeleton(edges) | np.eye(len(edges), dtype=bool)
     return bool(joined[np.ix_(outgoing, incoming)].all())
 
 
@@ -159,8 +144,7 @@ def chain_components(pdag: Shaped[np.ndarray, "d d"]) -> list[Int[np.ndarray, " 
     >>> [nodes.tolist() for nodes in chain_components(np.array([[0, 0, 1], [0, 0, 1], [1, 0, 0]]))]
     [[0, 2], [1]]
     """
-    undirected = (pdag != 0) & (pdag != 0).T
-    left = np.ones(len(undirected), dtype=bool)
+    undirected, left = (pdag != 0) & (pdag != 0).T, np.ones(len(pdag), dtype=bool)
     components = []
     while left.any():
         component = np.arange(len(left)) == np.argmax(left)
@@ -185,7 +169,7 @@ def orientations_by_source(
     """
     block = np.ix_(nodes, nodes)
     inside = pdag[block] != 0
-    for position in np.flatnonzero(~(inside & ~inside.T).any(axis=0)).tolist():
+    for position in np.flatnonzero(~_directed(inside).any(axis=0)).tolist():
         graph = (pdag != 0).astype(np.int8)
         graph[block] = _directed_from(inside, position)
         yield int(nodes[position]), graph
@@ -197,7 +181,7 @@ def _directed_from(component: Bool[np.ndarray, "n n"], source: int) -> Int8[np.n
     edges[:, source] = False
     if component.sum() == component.size - len(component):
         return edges.astype(np.int8)  # in a complete undirected component nothing follows
-    joined = component | component.T
+    joined = skeleton(component)
     arrows = [(source, int(child)) for child in np.flatnonzero(edges[source])]
     while arrows:
         a, b = arrows.pop()
@@ -205,19 +189,6 @@ def _directed_from(component: Bool[np.ndarray, "n n"], source: int) -> Int8[np.n
         edges[children, b] = False
         arrows += [(b, int(c)) for c in children]
     return meek_closure(edges)
-
-
-def consistent_extensions(pdag: Shaped[np.ndarray, "d d"]) -> Iterator[Int8[np.ndarray, "d d"]]:
-    """Every DAG with the skeleton, the v-structures and the directed edges of a partially directed graph, once each.
-
-    Of a CPDAG these are the members of the Markov class, of an interventional CPDAG those of its class. Their number
-    may be exponential in the number of nodes. Raises ValueError if there is none.
-
-    >>> [dag.tolist() for dag in consistent_extensions(np.array([[0, 1], [1, 0]]))]
-    [[[0, 1], [0, 0]], [[0, 0], [1, 0]]]
-    """
-    closed = consistent_union(pdag)
-    yield from _all_parts(closed, chain_components(closed))
 
 
 def consistent_union(pdag: Shaped[np.ndarray, "d d"]) -> Int8[np.ndarray, "d d"]:
@@ -230,22 +201,3 @@ def consistent_union(pdag: Shaped[np.ndarray, "d d"]) -> Int8[np.ndarray, "d d"]
     """
     consistent_extension(pdag, np.random.default_rng(0))
     return meek_closure(pdag)
-
-
-def _orientations(pdag: Int8[np.ndarray, "d d"], nodes: Int[np.ndarray, " n"]) -> Iterator[Int8[np.ndarray, "d d"]]:
-    """The graph with the chain component `nodes` directed in every way; the rest stays as it is."""
-    if len(nodes) == 1:
-        yield pdag
-        return
-    for _, graph in orientations_by_source(pdag, nodes):
-        block = np.ix_(nodes, nodes)
-        parts = [nodes[part] for part in chain_components(graph[block])]
-        yield from _all_parts(graph, parts)
-
-
-def _all_parts(pdag: Int8[np.ndarray, "d d"], parts: list[Int[np.ndarray, " _"]]) -> Iterator[Int8[np.ndarray, "d d"]]:
-    if not parts:
-        yield pdag
-        return
-    for graph in _orientations(pdag, parts[0]):
-        yield from _all_parts(graph, parts[1:])

@@ -26,8 +26,7 @@ from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError, InferenceError
 from bacadi.evidence.collapsed import CollapsedPosterior, StructurePrior
 from bacadi.evidence.reading import PROBE, collapse
-from bacadi.graph import all_dags
-from bacadi.graph.enumerate import MAX_DAG_NODES, log_orders
+from bacadi.graph.enumerate import MAX_DAG_NODES, all_dags, log_orders
 from bacadi.inference.collapsed import collapsed_problem, posterior_fields
 from bacadi.inference.method import AbstractMethod, Monitor, Problem
 from bacadi.model.model import Model

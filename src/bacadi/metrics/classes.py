@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Int, Int8, Shaped
 
 from bacadi.errors import DataError
-from bacadi.graph import chain_components, consistent_union, orientations_by_source, skeleton
+from bacadi.graph.equivalence import chain_components, consistent_union, orientations_by_source, skeleton
 from bacadi.metrics.structure import Graph, Graphs, Weights, refuse_cycles, sid_of_dags, weighted_mean
 
 MAX_SUBPROBLEMS = 2000

@@ -16,7 +16,8 @@ from bacadi.baselines.base import CLASS_PARAMETER
 from bacadi.data.contexts import ContextData, Scaling
 from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError, DataError
-from bacadi.graph import i_cpdag, transitive_closure
+from bacadi.graph.dag import transitive_closure
+from bacadi.graph.equivalence import i_cpdag
 from bacadi.metrics import ranking
 from bacadi.metrics.calibration import (
     Forecasts,

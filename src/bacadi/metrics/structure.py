@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Shaped
 
 from bacadi.errors import DataError, InferenceError
-from bacadi.graph import find_cycle, is_acyclic, transitive_closure
+from bacadi.graph.dag import find_cycle, is_acyclic, transitive_closure
 
 Graph = Shaped[np.ndarray, "d d"]
 Graphs = Shaped[np.ndarray, "n d d"]

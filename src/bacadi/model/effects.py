@@ -74,14 +74,11 @@ class EffectMixture(Effect):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        n, kinds = len(self.effects), [type(effect).__name__ for effect in self.effects]
-        shares = self.shares
-        if shares is not None and (
-            len(shares) != n or not all(s > 0 for s in shares) or not math.isclose(sum(shares), 1)
-        ):
-            raise ConfigError(
-                f"The shares of a mixture of {n} effects are {list(shares)}; give {n} numbers above 0 that add to 1."
-            )
+        kinds, shares = [type(effect).__name__ for effect in self.effects], self.shares
+        n = len(kinds)
+        if shares is not None and (len(shares) != n or min(shares, default=0) <= 0 or not math.isclose(sum(shares), 1)):
+            what = f"The shares of a mixture of {n} effects are {list(shares)}"
+            raise ConfigError(f"{what}; give {n} numbers above 0 that add to 1.")
         if len(set(kinds)) < n:
             raise ConfigError(f"A mixture of effects names one kind twice ({', '.join(kinds)}); name each kind once.")
 
@@ -97,8 +94,7 @@ class Moments(NamedTuple):
 def moments(data: ContextData) -> Moments:
     """The sums that hard effects read of the data."""
     mean, squares = np.zeros((2, data.n_contexts, data.n_variables))
-    for k in range(data.n_contexts):
-        block = data.x[data.context == k + 1]
+    for k, block in enumerate(data.by_context()[1:]):
         if len(block):
             mean[k], squares[k] = block.mean(axis=0), block.var(axis=0) * len(block)
     return Moments(data.counts[1:].astype(float), mean, squares)

@@ -39,8 +39,7 @@ class Units(NamedTuple):
     @classmethod
     def none(cls, n_variables: int) -> "Units":
         """No units: functions of a constant and of linear parts alone."""
-        empty = np.empty(0)
-        return cls(np.empty((0, n_variables)), empty, empty, np.empty(0, int), False, False)
+        return cls(np.empty((0, n_variables)), np.empty(0), np.empty(0), np.empty(0, int), False, False)
 
     def features(self, x: Float[np.ndarray, "n d"], parents: Bool[np.ndarray, " d"]) -> Float[np.ndarray, "n C"]:
         """All features of the rows for one set of parents: units, the constant 1, and the parents if linear."""
@@ -50,6 +49,10 @@ class Units(NamedTuple):
         return np.concatenate(columns, axis=1)
 
 
+Graphs = Int8[np.ndarray, "n d d"]
+Parameters = Mapping[str, Shaped[np.ndarray, "n ..."]]
+
+
 @dataclass(frozen=True)
 class Functions:
     """Drawn functions: `parameters` hold `output_weight` [n, d, R], `output_bias` [n, d] and, where the kernel has a
@@ -57,12 +60,10 @@ class Functions:
 
     units: tuple[Units, ...]
     kernel: Int[np.ndarray, " d"]
-    parameters: Mapping[str, Shaped[np.ndarray, "n ..."]]
+    parameters: Parameters
 
     @classmethod
-    def of(
-        cls, constants: Mapping[str, np.ndarray], parameters: Mapping[str, Shaped[np.ndarray, "n ..."]]
-    ) -> "Functions":
+    def of(cls, constants: Mapping[str, np.ndarray], parameters: Parameters) -> "Functions":
         """From the arrays that a posterior stores, `hidden_weight`, `hidden_bias`, `hidden_logistic` and
         `hidden_kernel` among its constants."""
         weight, bias = constants["hidden_weight"].astype(float), constants["hidden_bias"].astype(float)
@@ -71,23 +72,18 @@ class Functions:
         units = tuple(Units(v, c, scale, none, logistic, linear) for v, c in zip(weight, bias, strict=True))
         return cls(units, constants["hidden_kernel"], parameters)
 
-    def values(
-        self, graphs: Int8[np.ndarray, "n d d"], x: Float[np.ndarray, "m d"], node: int
-    ) -> Float[np.ndarray, "n m"]:
+    def values(self, graphs: Graphs, x: Float[np.ndarray, "m d"], node: int) -> Float[np.ndarray, "n m"]:
         """f_j(x) of every draw and row; only the columns of the parents of j in the graph of the draw matter."""
-        found = np.empty((len(graphs), len(x)))
-        units, weight = self.units[self.kernel[node]], self._weights(node)
+        found, units = np.empty((len(graphs), len(x))), self.units[self.kernel[node]]
+        parts = [self.parameters["output_weight"][:, node], self.parameters["output_bias"][:, node, None]]
+        if "linear_weight" in self.parameters:
+            parts.append(self.parameters["linear_weight"][:, :, node])
+        weight = np.concatenate(parts, axis=1, dtype=float)
         different, number = np.unique(graphs[:, :, node], axis=0, return_inverse=True)
         for i, parents in enumerate(different):
             at = np.flatnonzero(number == i)
             found[at] = weight[at] @ units.features(x, parents == 1).T
         return found
-
-    def _weights(self, node: int) -> Float[np.ndarray, "n C"]:
-        parts = [self.parameters["output_weight"][:, node], self.parameters["output_bias"][:, node, None]]
-        if "linear_weight" in self.parameters:
-            parts.append(self.parameters["linear_weight"][:, :, node])
-        return np.concatenate(parts, axis=1, dtype=float)
 
 
 LOGISTIC_AS_PROBIT = math.pi / 8
@@ -229,8 +225,7 @@ class AdditiveKernel(AbstractKernel):
         for i in range(a.shape[-1]):
             part = a[..., :, i, None] - b[..., None, :, i]
             np.negative(np.square(part, out=part), out=part)
-            np.exp(part, out=part)
-            total += part
+            total += np.exp(part, out=part)
         total *= self.variance
         return total
 
@@ -309,13 +304,11 @@ class Sum(AbstractKernel):
     parts: tuple[AbstractKernel, ...]
 
     def __post_init__(self) -> None:
-        parts = tuple(sorted(self.parts, key=lambda part: part.order))
-        orders = [part.order for part in parts]
+        orders = [part.order for part in self.parts]
         if len(set(orders)) < len(orders) or max(orders, default=0) == 0:
-            raise ConfigError(
-                "A sum of kernels has at most one constant, one linear and one other part, and not a constant alone."
-            )
-        object.__setattr__(self, "parts", parts)
+            rule = "at most one constant, one linear and one other part, and not a constant alone"
+            raise ConfigError(f"A sum of kernels has {rule}.")
+        object.__setattr__(self, "parts", tuple(sorted(self.parts, key=lambda part: part.order)))
 
     def __call__(self, a: Rows, b: OtherRows) -> Covariance:
         total = self.parts[-1](a, b)

@@ -111,8 +111,7 @@ class Knowledge:
         """Add log odds of edges."""
 
         def clash(i: int, j: int) -> str:
-            edge = f"The edge {self.labels.edge(i, j)}"
-            return f"{edge} is both required and forbidden (by name or by the tiers); drop one of the two."
+            return f"The edge {self.labels.edge(i, j)} is both required and forbidden (by name or by the tiers)"
 
         return replace(self, edge_log_odds=_added(self.edge_log_odds, log_odds, clash))
 
@@ -143,7 +142,7 @@ class Knowledge:
 
         def clash(k: int, j: int) -> str:
             place = f"{self.labels.variable(j)} is a known target in {self.labels.context(k)}"
-            return f"The knowledge says that {place} and that it cannot be one; drop one of the two."
+            return f"The knowledge says that {place} and that it cannot be one"
 
         return replace(self, target_log_odds=_added(self.target_log_odds, log_odds, clash))
 
@@ -151,13 +150,10 @@ class Knowledge:
         """Context k (None: every context) has 0, 1, 2, … targets with these log probabilities, more with none."""
         possible = self.n_variables + 1
         if not np.isneginf(log_probs[possible:]).all():
-            raise ConfigError(
-                f"The prior of the number of targets goes beyond the {counted(self.n_variables, 'variable')} that "
-                "there are; shorten it."
-            )
-        given = np.full(possible, -np.inf)
+            limit = f"the {counted(self.n_variables, 'variable')} that there are"
+            raise ConfigError(f"The prior of the number of targets goes beyond {limit}; shorten it.")
+        given, before = np.full(possible, -np.inf), self.target_count_log
         given[: len(log_probs)] = log_probs[:possible]
-        before = self.target_count_log
         counts = np.zeros((self.n_contexts, possible)) if before is None else before.copy()
         counts[slice(None) if k is None else self._context(k)] += given
         return replace(self, target_count_log=counts)
@@ -186,7 +182,7 @@ def _added(one: np.ndarray, other: np.ndarray, clash: Callable[[int, int], str])
     """The sum of log odds; what one requires and the other forbids is refused with the sentence of the first cell."""
     against = np.isinf(one) & np.isinf(other) & (one != other)
     if against.any():
-        raise ConfigError(clash(*np.argwhere(against)[0].tolist()))
+        raise ConfigError(f"{clash(*np.argwhere(against)[0].tolist())}; drop one of the two.")
     return one + other
 
 
@@ -214,11 +210,9 @@ def _refuse_impossible_graphs(known: Knowledge) -> None:
     if limit is not None and limit < 0:
         raise ConfigError(f"The limit of parents is {limit}; give a whole number from 0 on.")
     if limit is not None and parents.max() > limit:
-        node = known.labels.variable(int(parents.argmax()))
-        raise ConfigError(
-            f"The required edges give {node} {counted(int(parents.max()), 'parent')} and at most {limit} may be; "
-            "raise the limit of parents or drop a required edge."
-        )
+        most = f"{known.labels.variable(int(parents.argmax()))} {counted(int(parents.max()), 'parent')}"
+        remedy = "raise the limit of parents or drop a required edge"
+        raise ConfigError(f"The required edges give {most} and at most {limit} may be; {remedy}.")
 
 
 def _refuse_impossible_counts(known: Knowledge) -> None:
@@ -228,7 +222,6 @@ def _refuse_impossible_counts(known: Knowledge) -> None:
     open_ = (~np.isneginf(known.target_log_odds)).sum(axis=1)
     for k, log_probs in enumerate(known.target_count_log):
         if np.isneginf(log_probs[sure[k] : open_[k] + 1]).all():
-            raise ConfigError(
-                f"In {known.labels.context(k)} {counted(int(sure[k]), 'target')} at least and {int(open_[k])} at most "
-                "are possible and the prior of the number of targets allows no such number; make them agree."
-            )
+            possible = f"{counted(int(sure[k]), 'target')} at least and {int(open_[k])} at most are possible"
+            clash = "the prior of the number of targets allows no such number; make them agree"
+            raise ConfigError(f"In {known.labels.context(k)} {possible} and {clash}.")

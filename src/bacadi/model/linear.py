@@ -42,9 +42,8 @@ class LinearGaussian(GaussianMechanism):
 
         weight = self.init_std * jax.random.normal(key, (n_variables, n_variables), dtype)
         zeros, start = jax.numpy.zeros(n_variables, dtype), self.noise.initial
-        return LinearTheta(
-            weight, None if self.intercept_prior_std is None else zeros, None if start is None else zeros + start
-        )
+        intercept = None if self.intercept_prior_std is None else zeros
+        return LinearTheta(weight, intercept, None if start is None else zeros + start)
 
     def log_prior(self, theta: LinearTheta, graph: Values) -> Values:
         unit = self.noise.prior_unit(theta.log_noise_std)
@@ -62,9 +61,7 @@ class LinearGaussian(GaussianMechanism):
         parts = {"weight": Labelled(theta.weight, ("source", "target"))}
         if theta.intercept is not None:
             parts["intercept"] = Labelled(theta.intercept, ("node",))
-        if theta.log_noise_std is not None:
-            parts["noise_std"] = Labelled(namespace(theta.weight).exp(theta.log_noise_std), ("node",))
-        return parts
+        return parts | labelled_noise(theta.log_noise_std)
 
     def theta_of(self, values: dict[str, np.ndarray], n_variables: int) -> LinearTheta:
         return LinearTheta(values["weight"], values.get("intercept"), log_noise_of(values))
@@ -79,6 +76,11 @@ class LinearGaussian(GaussianMechanism):
             own = 0.0 if intercept is None else intercept
             intercept = shift + scale * own - np.einsum("...ij,i->...j", graph * weight, shift)
         return LinearTheta(weight, intercept, self.noise.rescaled(theta.log_noise_std, scale))
+
+
+def labelled_noise(log_std: Values | None) -> dict[str, Labelled]:
+    """σ under its name in the output, nothing where the noise is fixed; `log_noise_of` is the inverse."""
+    return {} if log_std is None else {"noise_std": Labelled(namespace(log_std).exp(log_std), ("node",))}
 
 
 def log_noise_of(values: dict[str, np.ndarray]) -> np.ndarray | None:

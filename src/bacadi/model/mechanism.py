@@ -24,6 +24,10 @@ from bacadi.model.noise import AbstractNoise, Values, log_normal, namespace
 Theta = Any
 """Parameters of all variables: nested tuples of arrays, of the mechanism's own making."""
 
+Graph = Int8[np.ndarray, "d d"]
+Rows = Float[np.ndarray, "n d"]
+Column = Float[np.ndarray, " n"]
+
 
 class Mechanism(Choice):
     """How variables follow their parents."""
@@ -50,9 +54,7 @@ class AbstractMechanism(Mechanism):
     def log_prob(self, theta: Theta, graph: Values, x: Values) -> Values:
         """log p(x_j | parents of j, θ_j) for ONE sample, one entry per variable."""
 
-    def log_density(
-        self, theta: Theta, graph: Int8[np.ndarray, "d d"], x: Float[np.ndarray, "n d"]
-    ) -> Float[np.ndarray, "n d"]:
+    def log_density(self, theta: Theta, graph: Graph, x: Rows) -> Rows:
         """`log_prob` of many rows, in NumPy."""
         import jax
 
@@ -60,7 +62,7 @@ class AbstractMechanism(Mechanism):
             leaves, graph_, rows = jax.tree.map(lambda leaf: jax.numpy.asarray(leaf, float), (theta, graph, x))
             return np.asarray(jax.vmap(lambda row: self.log_prob(leaves, graph_, row))(rows))
 
-    def draw_theta(self, rng: np.random.Generator, graph: Int8[np.ndarray, "d d"]) -> Theta:
+    def draw_theta(self, rng: np.random.Generator, graph: Graph) -> Theta:
         """True parameters of a simulated network; without more knowledge those of a fresh particle."""
         import jax
 
@@ -68,14 +70,7 @@ class AbstractMechanism(Mechanism):
             theta = self.init(jax.random.key(int(rng.integers(2**31))), len(graph), jax.numpy.dtype("float64"))
             return jax.tree.map(np.asarray, theta)
 
-    def sample(
-        self,
-        rng: np.random.Generator,
-        theta: Theta,
-        graph: Int8[np.ndarray, "d d"],
-        x: Float[np.ndarray, "n d"],
-        node: int,
-    ) -> Float[np.ndarray, " n"]:
+    def sample(self, rng: np.random.Generator, theta: Theta, graph: Graph, x: Rows, node: int) -> Column:
         """Draw x_node for each row of x, whose columns of parents are filled in; by default from the CDF of `log_prob`.
 
         The CDF is integrated and inverted numerically, to about 1e-4 in distribution.
@@ -94,22 +89,20 @@ class AbstractMechanism(Mechanism):
         """Θ under the names it has in the output."""
         import jax
 
-        leaves, _ = jax.tree_util.tree_flatten_with_path(theta)
-        names = [re.sub(r"\W+", "_", "theta" + jax.tree_util.keystr(path)).strip("_") for path, _ in leaves]
-        return {
-            name: Labelled(leaf, tuple(f"{name}_dim_{axis}" for axis in range(leaf.ndim)))
-            for name, (_, leaf) in zip(names, leaves, strict=True)
-        }
+        parts = {}
+        for path, leaf in jax.tree_util.tree_flatten_with_path(theta)[0]:
+            name = re.sub(r"\W+", "_", "theta" + jax.tree_util.keystr(path)).strip("_")
+            parts[name] = Labelled(leaf, tuple(f"{name}_dim_{axis}" for axis in range(leaf.ndim)))
+        return parts
 
     def theta_of(self, values: dict[str, np.ndarray], n_variables: int) -> Theta:
         """The inverse of `labelled` for one draw: Θ from arrays by name."""
         import jax
 
         shapes = jax.eval_shape(lambda key: self.init(key, n_variables, jax.numpy.dtype("float32")), jax.random.key(0))
-        names = list(self.labelled(shapes))
-        return jax.tree.unflatten(jax.tree.structure(shapes), [values[name] for name in names])
+        return jax.tree.unflatten(jax.tree.structure(shapes), [values[name] for name in self.labelled(shapes)])
 
-    def rescaled(self, theta: Theta, graph: Int8[np.ndarray, "d d"], scaling: Scaling) -> Theta | None:
+    def rescaled(self, theta: Theta, graph: Graph, scaling: Scaling) -> Theta | None:
         """Θ for the variables in original units, x = shift + scale · (x in the units of Θ); None where that is unknown.
 
         Where it is unknown the posterior keeps Θ as it is beside the scaling (`unit_shift`, `unit_scale`).
@@ -135,19 +128,10 @@ class GaussianMechanism(AbstractMechanism):
         std = xp.exp(xp.asarray(self.log_noise_std(theta), dtype=x.dtype))
         return log_normal(x, self.mean(theta, graph, x), std)
 
-    def log_density(
-        self, theta: Theta, graph: Int8[np.ndarray, "d d"], x: Float[np.ndarray, "n d"]
-    ) -> Float[np.ndarray, "n d"]:
+    def log_density(self, theta: Theta, graph: Graph, x: Rows) -> Rows:
         return self.log_prob(theta, graph, x)
 
-    def sample(
-        self,
-        rng: np.random.Generator,
-        theta: Theta,
-        graph: Int8[np.ndarray, "d d"],
-        x: Float[np.ndarray, "n d"],
-        node: int,
-    ) -> Float[np.ndarray, " n"]:
+    def sample(self, rng: np.random.Generator, theta: Theta, graph: Graph, x: Rows, node: int) -> Column:
         std = np.broadcast_to(np.exp(self.log_noise_std(theta)), len(graph))[node]
         return self.mean(theta, graph, x)[:, node] + std * rng.normal(size=len(x))
 

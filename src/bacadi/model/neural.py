@@ -1,6 +1,7 @@
 """Nonlinear Gaussian mechanisms: a feed-forward network of the parents for every variable (Appendix D.1)."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ from scipy.special import expit
 from bacadi.config.choices import option
 from bacadi.data.contexts import Scaling
 from bacadi.data.labelled import Labelled
-from bacadi.model.linear import log_noise_of
+from bacadi.model.linear import labelled_noise, log_noise_of
 from bacadi.model.mechanism import GaussianMechanism, weights_log_prior
 from bacadi.model.noise import AbstractNoise, InferredNoise, Values, log_normal, namespace
 
@@ -76,11 +77,8 @@ class NeuralGaussian(GaussianMechanism):
         """Glorot normal weights, zero biases."""
         import jax
 
-        widths = (n_variables, *self.hidden, 1)
-        layers = []
-        for key_layer, fan_in, fan_out in zip(
-            jax.random.split(key, len(widths) - 1), widths[:-1], widths[1:], strict=True
-        ):
+        layers, keys = [], jax.random.split(key, len(self.hidden) + 1)
+        for key_layer, (fan_in, fan_out) in zip(keys, pairwise((n_variables, *self.hidden, 1)), strict=True):
             std = (2 / (fan_in + fan_out)) ** 0.5
             weight = std * jax.random.normal(key_layer, (fan_in, n_variables, fan_out), dtype)
             layers.append(Layer(weight, jax.numpy.zeros((n_variables, fan_out), dtype)))
@@ -108,10 +106,7 @@ class NeuralGaussian(GaussianMechanism):
             inputs = "source" if number == 0 else f"unit_{number}"
             parts[f"layer_{number + 1}_weight"] = Labelled(layer.weight, (inputs, "target", f"unit_{number + 1}"))
             parts[f"layer_{number + 1}_bias"] = Labelled(layer.bias, ("target", f"unit_{number + 1}"))
-        if theta.log_noise_std is not None:
-            exp = namespace(theta.log_noise_std).exp
-            parts["noise_std"] = Labelled(exp(theta.log_noise_std), ("node",))
-        return parts
+        return parts | labelled_noise(theta.log_noise_std)
 
     def theta_of(self, values: dict[str, np.ndarray], n_variables: int) -> NeuralTheta:
         numbers = range(1, len(self.hidden) + 2)
@@ -120,8 +115,7 @@ class NeuralGaussian(GaussianMechanism):
 
     def rescaled(self, theta: NeuralTheta, graph: Int8[np.ndarray, "d d"], scaling: Scaling) -> NeuralTheta:
         """With x = a + s · u the first layer reads (x_i - a_i) / s_i and the output is a_j + s_j f_j."""
-        shift, scale = scaling.shift, scaling.scale
-        layers = list(theta.layers)
+        shift, scale, layers = scaling.shift, scaling.scale, list(theta.layers)
         weight = layers[0].weight / scale[:, None, None]
         layers[0] = Layer(weight, layers[0].bias - np.einsum("ij,ijh,i->jh", graph, weight, shift))
         last = layers[-1]

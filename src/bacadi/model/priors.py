@@ -32,27 +32,28 @@ class CountingPrior(Protocol):
     """A graph prior that MCMC and enumeration can use, by what each edge and each degree adds.
 
     log p(G) = |G| edge_log_odds + Σ_i out_degree_log[out-degree of i] + const, and with `over_orders` this is
-    log p(G, π) of each causal order π of G, so that a graph is the likelier the more orders it has.
+    log p(G, π) of each causal order π of G, so that a graph is the likelier the more orders it has. A prior that
+    derives from this class says only what is not 0.
     """
 
-    over_orders: bool
+    over_orders: bool = False
 
     def edge_log_odds(self, d: int) -> float:
         """What one edge adds to log p(G) among d variables."""
+        return 0.0
 
     def out_degree_log(self, d: int) -> Float[np.ndarray, " {d}"]:
         """What a variable with 0, 1, …, d - 1 children adds to log p(G)."""
+        return np.zeros(d)
 
 
-class ErdosRenyi(AbstractGraphPrior):
+class ErdosRenyi(AbstractGraphPrior, CountingPrior):
     """p(G) ∝ q^|G| (1 - q)^(C(d,2) - |G|): given a causal order, independent edges, `edges_per_node` d in expectation.
 
     Over all DAGs more edges are expected (50 in place of 40 among 20 variables): graphs of many edges have few orders,
     which do not count here.
     q never exceeds ½: with so few variables that more edges are expected, an edge is as likely as none.
     """
-
-    over_orders = False
 
     edges_per_node: float = option(2.0, above=0)
 
@@ -69,18 +70,13 @@ class ErdosRenyi(AbstractGraphPrior):
         q = self.edge_prob(d)
         return math.log(q) - math.log1p(-q)
 
-    def out_degree_log(self, d: int) -> Float[np.ndarray, " {d}"]:
-        return np.zeros(d)
 
-
-class ScaleFree(AbstractGraphPrior):
+class ScaleFree(AbstractGraphPrior, CountingPrior):
     """The paper's prior of scale-free graphs, p(G) ∝ Π_i (1 + out-degree of i)^(-exponent).
 
     Sets of many children are far more numerous than sets of few, and it does not make up for that: among 20
     variables it expects 76 edges and hardly a hub. `PreferentialAttachment` has the degrees it means.
     """
-
-    over_orders = False
 
     exponent: float = option(3.0, least=0)
 
@@ -88,43 +84,29 @@ class ScaleFree(AbstractGraphPrior):
         xp = namespace(graph)
         return -self.exponent * xp.sum(xp.log1p(xp.sum(graph, axis=1)))
 
-    def edge_log_odds(self, d: int) -> float:
-        return 0.0
-
     def out_degree_log(self, d: int) -> Float[np.ndarray, " {d}"]:
         return -self.exponent * np.log1p(np.arange(d))
 
 
-class UniformGraph(AbstractGraphPrior):
+class UniformGraph(AbstractGraphPrior, CountingPrior):
     """Every graph is as likely as any other."""
-
-    over_orders = False
 
     def log_prob(self, graph: Values) -> Values:
         return namespace(graph).zeros((), dtype=graph.dtype)
 
-    def edge_log_odds(self, d: int) -> float:
-        return 0.0
 
-    def out_degree_log(self, d: int) -> Float[np.ndarray, " {d}"]:
-        return np.zeros(d)
-
-
-class AbstractOrderPrior(AbstractGraphPrior):
+class AbstractOrderPrior(AbstractGraphPrior, CountingPrior):
     """p(G, π) ∝ y^|G| Π_i law(number of children of i) for every causal order π of G, so that G is the likelier the
     more orders it has; y is such that `edges_per_node` d edges are expected.
 
     Random graphs are commonly drawn along a random order: that is what `ErdosRenyi` and `ScaleFree`, which know
-    nothing of orders, only seem to do. For MCMC and enumeration: orders have no smooth form.
+    nothing of orders, only seem to do. `out_degree_log` is the logarithm of law(k), k = 0 … d - 1; law(k) = 1 unless a
+    prior says otherwise. For MCMC and enumeration: orders have no smooth form.
     """
 
     over_orders = True
 
     edges_per_node: float = option(2.0, above=0)
-
-    def out_degree_log(self, d: int) -> Float[np.ndarray, " {d}"]:
-        """The logarithm of law(k), k = 0 … d - 1; law(k) = 1 unless a prior says otherwise."""
-        return np.zeros(d)
 
     def edge_log_odds(self, d: int) -> float:
         return calibrated_log_odds(self.out_degree_log(d), self.edges_per_node * d)

@@ -17,7 +17,8 @@ target_count = [0.2, 0.7, 0.1]          # probabilities of 0, 1, 2 targets in a 
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -28,13 +29,12 @@ from bacadi.config.choices import REFUSED, Rule, shown
 from bacadi.data.contexts import ContextData
 from bacadi.data.text import closest, counted, listed, quoted, read_rows
 from bacadi.errors import ConfigError, DataError
+from bacadi.graph.enumerate import log_subsets
 from bacadi.model.knowledge import Knowledge, Labels
 
 UNKNOWN, KNOWN = "unknown", "known"
-_JOINT = "+"
 _EDGES, _TARGETS = ("source", "target", "log_odds"), ("context", "variable", "log_odds")
 _LISTED = ("context", "variable", "target")
-_MEAN = "mean"
 
 
 def labels_of(data: ContextData) -> Labels:
@@ -54,8 +54,8 @@ class _Statement:
 
     words: str
     labels: Labels
-    folder: Path
     error: type[Exception] = ConfigError
+    folder: Path = Path()
 
     def variable(self, name: Any) -> int:
         """The index of a variable, refused where the data have none of this name."""
@@ -90,48 +90,37 @@ class _Statement:
         return names.index(name)
 
 
-def from_section(
-    section: Mapping[str, Any], labels: Labels, folder: Path = Path(), where: str = "the configuration"
-) -> Knowledge:
+def from_section(section: Mapping[str, Any], labels: Labels, folder: Path, where: str) -> Knowledge:
     """The knowledge that the keys of the section mean; paths of files are relative to `folder`.
 
-    >>> known = from_section({"forbidden": [["a", "b"]], "max_parents": 1}, Labels(("a", "b"), ("ko",)))
+    >>> labels, section = Labels(("a", "b"), ("ko",)), {"forbidden": [["a", "b"]], "max_parents": 1}
+    >>> known = from_section(section, labels, Path(), "the configuration")
     >>> known.edge_log_odds.tolist(), known.max_parents
     ([[0.0, -inf], [0.0, 0.0]], 1)
     """
     knowledge = Knowledge.none(len(labels.variables), len(labels.contexts), labels)
     for key, value in section.items():
+        place = _Statement(f"The key {quoted(key)} of section [knowledge] in {where}", labels, folder=folder)
         if key not in _READERS:
-            near = closest(key, list(_READERS))
-            raise ConfigError(
-                f"The key {quoted(key)} of section [knowledge] in {where} is not known{near}; "
-                f"the keys are {listed(_READERS, 99)}."
-            )
-        place = _Statement(f"The key '{key}' of section [knowledge] in {where}", labels, folder)
+            place.refuse(f"is not known{closest(key, list(_READERS))}; the keys are {listed(_READERS, 99)}")
         knowledge = _READERS[key](knowledge, value, place)
     return knowledge
 
 
-def _edges(log_odds: float) -> "_Reader":
-    def read(knowledge: Knowledge, value: Any, place: _Statement) -> Knowledge:
-        cells = np.zeros_like(knowledge.edge_log_odds)
-        if not isinstance(value, list) or any(not isinstance(pair, list) or len(pair) != 2 for pair in value):
-            place.refuse(f'is {shown(value)}; give a list of pairs from cause to effect, such as [["a", "b"]]')
-        for source, target in value:
-            cells[place.edge(source, target)] = log_odds
-        return knowledge.with_edges(cells)
-
-    return read
+def _edges(knowledge: Knowledge, value: Any, place: _Statement, log_odds: float) -> Knowledge:
+    cells = np.zeros_like(knowledge.edge_log_odds)
+    if not isinstance(value, list) or any(not isinstance(pair, list) or len(pair) != 2 for pair in value):
+        place.refuse(f'is {shown(value)}; give a list of pairs from cause to effect, such as [["a", "b"]]')
+    for source, target in value:
+        cells[place.edge(source, target)] = log_odds
+    return knowledge.with_edges(cells)
 
 
-def _targets(log_odds: float) -> "_Reader":
-    def read(knowledge: Knowledge, value: Any, place: _Statement) -> Knowledge:
-        cells = np.zeros_like(knowledge.target_log_odds)
-        for k, variables in _by_context(value, place).items():
-            cells[k, variables] = log_odds
-        return knowledge.with_targets(cells)
-
-    return read
+def _targets(knowledge: Knowledge, value: Any, place: _Statement, log_odds: float) -> Knowledge:
+    cells = np.zeros_like(knowledge.target_log_odds)
+    for k, variables in _by_context(value, place).items():
+        cells[k, variables] = log_odds
+    return knowledge.with_targets(cells)
 
 
 def _tiers(knowledge: Knowledge, value: Any, place: _Statement) -> Knowledge:
@@ -165,11 +154,12 @@ def _by_context(value: Any, place: _Statement) -> dict[int, list[int]]:
 
 def _target_count(knowledge: Knowledge, value: Any, place: _Statement) -> Knowledge:
     d = knowledge.n_variables
-    if isinstance(value, dict) and list(value) == [_MEAN]:
-        mean = place.by_rule(Rule(float, above=0), value[_MEAN])
+    if isinstance(value, dict) and list(value) == ["mean"]:
+        mean = place.by_rule(Rule(float, above=0), value["mean"])
         if mean >= d:
             place.refuse(f"has the mean {mean:g} and the data have {counted(d, 'variable')}; give a smaller mean")
-        return knowledge.count_targets(None, _log_binomial(d, mean / d))
+        n, prob = np.arange(d + 1), mean / d  # of a binomial law: variables are targets independently of each other
+        return knowledge.count_targets(None, log_subsets(d) + n * math.log(prob) + (d - n) * math.log1p(-prob))
     if not isinstance(value, list) or Rule(float, many=True, least=0).read(value) is REFUSED:
         place.refuse(f"is {shown(value)}; give probabilities of 0, 1, 2, … targets or {{ mean = 1.0 }}")
     total = math.fsum(value)
@@ -179,56 +169,38 @@ def _target_count(knowledge: Knowledge, value: Any, place: _Statement) -> Knowle
         return knowledge.count_targets(None, np.log(np.array(value, float)))
 
 
-def _log_binomial(d: int, prob: float) -> Float[np.ndarray, " counts"]:
-    """log C(d, n) + n log p + (d - n) log(1 - p): the number of targets where variables are targets independently."""
-    log_ways = [math.lgamma(d + 1) - math.lgamma(n + 1) - math.lgamma(d - n + 1) for n in range(d + 1)]
-    n = np.arange(d + 1)
-    return np.array(log_ways) + n * math.log(prob) + (d - n) * math.log1p(-prob)
-
-
-def _edge_file(knowledge: Knowledge, value: Any, place: _Statement) -> Knowledge:
-    return knowledge.with_edges(_from_csv(value, place, _EDGES, np.zeros_like(knowledge.edge_log_odds)))
-
-
-def _target_file(knowledge: Knowledge, value: Any, place: _Statement) -> Knowledge:
-    return knowledge.with_targets(_from_csv(value, place, _TARGETS, np.zeros_like(knowledge.target_log_odds)))
-
-
-def _from_csv(value: Any, place: _Statement, columns: tuple[str, ...], cells: np.ndarray) -> np.ndarray:
-    """Fill `cells` from a table of two names and a number per row; inf and -inf are numbers here."""
+def _log_odds(knowledge: Knowledge, value: Any, place: _Statement, columns: tuple[str, ...]) -> Knowledge:
+    """Add the log odds of a table of two names and a number per row; inf and -inf are numbers here."""
     if not isinstance(value, str):
         place.refuse(f"is {shown(value)}; give the name of a CSV file with the columns {','.join(columns)}")
-    path = place.folder / value
-    rows = _table(path, "file of log odds", (columns,), place.error)
-    lines: dict[tuple[int, int], int] = {}
-    for line, row in rows[1:]:
-        at = _Statement(f"Line {line} of {quoted(path.name)}", place.labels, place.folder)
-        cell = at.edge(*row[:2]) if columns is _EDGES else (at.context(row[0]), at.variable(row[1]))
+    of_edges, lines = columns is _EDGES, dict[tuple[int, int], int]()
+    cells = np.zeros_like(knowledge.edge_log_odds if of_edges else knowledge.target_log_odds)
+    for line, at, row in _table(place.folder / value, "file of log odds", (columns,), place):
+        cell = at.edge(*row[:2]) if of_edges else (at.context(row[0]), at.variable(row[1]))
         log_odds = _number(row[2], at)
         if cell in lines and cells[cell] != log_odds:
             at.refuse(f"differs from line {lines[cell]}, which speaks of the same pair; keep one of the two")
         lines[cell], cells[cell] = line, log_odds
-    return cells
+    return knowledge.with_edges(cells) if of_edges else knowledge.with_targets(cells)
 
 
 def _table(
-    path: Path, noun: str, headers: tuple[tuple[str, ...], ...], error: type[Exception]
-) -> list[tuple[int, list[str]]]:
-    """The rows of a CSV file, the header first, which has to be one of `headers`; all rows are as long as it."""
-    rows = read_rows(path, noun)
+    path: Path, noun: str, headers: tuple[tuple[str, ...], ...], place: _Statement
+) -> list[tuple[int, _Statement, list[str]]]:
+    """Number, place and cells of every line of a CSV file after its header, which has to be one of `headers`."""
+    rows = [
+        (line, replace(place, words=f"Line {line} of {quoted(path.name)}"), row) for line, row in read_rows(path, noun)
+    ]
     wanted = " or ".join(",".join(header) for header in headers)
     if not rows:
-        raise error(f"The {noun} {quoted(path.name)} is empty; its first line must be {wanted}.")
-    line, header = rows[0]
+        raise place.error(f"The {noun} {quoted(path.name)} is empty; its first line must be {wanted}.")
+    (_, first, header), *others = rows
     if tuple(header) not in headers:
-        raise error(f"Line {line} of {quoted(path.name)} is {quoted(','.join(header))}; it must be {wanted}.")
-    for line, row in rows[1:]:
+        first.refuse(f"is {quoted(','.join(header))}; it must be {wanted}")
+    for _, at, row in others:
         if len(row) != len(header):
-            raise error(
-                f"Line {line} of {quoted(path.name)} has {counted(len(row), 'value')} and the header names "
-                f"{len(header)}; correct the line."
-            )
-    return rows
+            at.refuse(f"has {counted(len(row), 'value')} and the header names {len(header)}; correct the line")
+    return others
 
 
 def _number(text: str, place: _Statement) -> float:
@@ -241,17 +213,16 @@ def _number(text: str, place: _Statement) -> float:
     return number
 
 
-_Reader = Callable[[Knowledge, Any, _Statement], Knowledge]
-_READERS: dict[str, _Reader] = {
-    "forbidden": _edges(-math.inf),
-    "required": _edges(math.inf),
+_READERS: dict[str, Callable[[Knowledge, Any, _Statement], Knowledge]] = {
+    "forbidden": partial(_edges, log_odds=-math.inf),
+    "required": partial(_edges, log_odds=math.inf),
     "tiers": _tiers,
     "max_parents": _max_parents,
-    "edge_log_odds": _edge_file,
-    "known": _targets(math.inf),
-    "excluded": _targets(-math.inf),
+    "edge_log_odds": partial(_log_odds, columns=_EDGES),
+    "known": partial(_targets, log_odds=math.inf),
+    "excluded": partial(_targets, log_odds=-math.inf),
     "candidates": _candidates,
-    "target_log_odds": _target_file,
+    "target_log_odds": partial(_log_odds, columns=_TARGETS),
     "target_count": _target_count,
 }
 
@@ -262,13 +233,10 @@ def named_targets(choice: str, data: ContextData) -> Float[np.ndarray, "M d"] | 
         return None
     if choice == KNOWN:
         return from_labels(data)
-    path = Path(choice)
-    if not path.exists():
-        raise ConfigError(
-            f"--targets is {quoted(choice)}, which is no file{closest(choice, (UNKNOWN, KNOWN))}; "
-            "give unknown, known or the path of a CSV file."
-        )
-    return from_csv(path, data)
+    if not Path(choice).exists():
+        what = f"--targets is {quoted(choice)}, which is no file{closest(choice, (UNKNOWN, KNOWN))}"
+        raise ConfigError(f"{what}; give unknown, known or the path of a CSV file.")
+    return from_csv(Path(choice), data)
 
 
 def from_labels(data: ContextData) -> Float[np.ndarray, "M d"]:
@@ -281,13 +249,13 @@ def from_labels(data: ContextData) -> Float[np.ndarray, "M d"]:
     known = np.zeros((data.n_contexts, data.n_variables))
     for k, label in enumerate(data.contexts):
         whole = label in data.variables  # a variable may have a plus in its name
-        for name in [label] if whole else [part.strip() for part in label.split(_JOINT)]:
+        for name in [label] if whole else [part.strip() for part in label.split("+")]:
             if name not in data.variables:
-                raise ConfigError(
-                    f"The context {quoted(label)} names {quoted(name)}, which is no variable"
-                    f"{closest(name, data.variables)}; with --targets known a label is its targets joined by '+', "
-                    "otherwise list the targets in a file for --targets FILE.csv."
-                )
+                near = closest(name, data.variables)
+                what = f"The context {quoted(label)} names {quoted(name)}, which is no variable{near}"
+                rule = "with --targets known a label is its targets joined by '+'"
+                remedy = "otherwise list the targets in a file for --targets FILE.csv"
+                raise ConfigError(f"{what}; {rule}, {remedy}.")
             known[k, data.variables.index(name)] = 1
     return known
 
@@ -298,28 +266,24 @@ def from_csv(path: Path, data: ContextData) -> Float[np.ndarray, "M d"]:
     With the third column, 1 or 0, only the listed cells are known. Without it an empty variable says that the context
     has no target.
     """
-    rows = _table(path, "targets file", (_LISTED[:2], _LISTED), DataError)
     known = np.full((data.n_contexts, data.n_variables), np.nan)
-    for line, row in rows[1:]:
-        place = _Statement(f"Line {line} of {quoted(path.name)}", labels_of(data), path.parent, DataError)
+    file = _Statement("The targets file", labels_of(data), DataError)
+    for _, place, row in _table(path, "targets file", (_LISTED[:2], _LISTED), file):
         if row[0] == data.observational:
             place.refuse(f"lists {quoted(row[0])}, the observational context, which has no targets; remove it")
         k = place.context(row[0])
-        if len(row) == 3:
-            _set_cell(known, (k, place.variable(row[1])), row[2], place)
-        else:
-            known[k] = np.where(np.isnan(known[k]), 0.0, known[k])
+        if len(row) == 2:
+            known[k] = np.nan_to_num(known[k])
             if row[1]:
                 known[k, place.variable(row[1])] = 1.0
+            continue
+        cell, target = (k, place.variable(row[1])), row[2]
+        if target not in ("0", "1"):
+            place.refuse(f"has the target {quoted(target)}; give 1 for a target and 0 for none")
+        if known[cell] == 1 - float(target):
+            place.refuse(f"says {target} where an earlier line says {int(known[cell])}; keep one of them")
+        known[cell] = float(target)
     return known
-
-
-def _set_cell(known: np.ndarray, cell: tuple[int, int], value: str, place: _Statement) -> None:
-    if value not in ("0", "1"):
-        place.refuse(f"has the target {quoted(value)}; give 1 for a target and 0 for none")
-    if not np.isnan(known[cell]) and known[cell] != float(value):
-        place.refuse(f"says {value} where an earlier line says {int(known[cell])}; keep one of them")
-    known[cell] = float(value)
 
 
 def to_record(knowledge: Knowledge) -> dict[str, Any]:
@@ -328,8 +292,7 @@ def to_record(knowledge: Knowledge) -> dict[str, Any]:
     >>> to_record(Knowledge.none(2, 1, Labels(("a", "b"), ("ko",))).forbid(0, 1))
     {'edges': [['a', 'b', '-inf']], 'targets': [], 'max_parents': None, 'target_counts': None}
     """
-    variables, contexts = knowledge.labels.variables, knowledge.labels.contexts
-    counts = knowledge.target_count_log
+    variables, contexts, counts = knowledge.labels.variables, knowledge.labels.contexts, knowledge.target_count_log
     return {
         "edges": _named_cells(knowledge.edge_log_odds, variables, variables),
         "targets": _named_cells(knowledge.target_log_odds, contexts, variables),
@@ -345,7 +308,7 @@ def from_record(record: Mapping[str, Any], labels: Labels) -> Knowledge:
         _cells(record["edges"], labels.variables, labels.variables),
         record["max_parents"],
         _cells(record["targets"], labels.contexts, labels.variables),
-        None if counts is None else np.array([[float(value) for value in row] for row in counts]).reshape(m, d + 1),
+        None if counts is None else np.array(counts, float).reshape(m, d + 1),
         labels,
     )
 

@@ -27,7 +27,7 @@ from scipy.special import expit
 
 from bacadi.config.choices import Choice, option
 from bacadi.errors import ConfigError
-from bacadi.graph import topological_order
+from bacadi.graph.dag import topological_order
 
 
 class Langevin(Choice):

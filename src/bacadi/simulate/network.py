@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Int8
 
 from bacadi.data.contexts import Scaling
-from bacadi.graph import topological_order
+from bacadi.graph.dag import topological_order
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.mechanism import AbstractMechanism, GaussianMechanism, Theta
 from bacadi.model.noise import log_normal

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bacadi.graph import all_digraphs
+from bacadi.graph.enumerate import all_digraphs
 from bacadi.relaxed.density import Density
 from bacadi.relaxed.latent import Particle, Structures
 
