@@ -23,8 +23,11 @@ from bacadi.config.choices import Choice
 from bacadi.data.contexts import ContextData
 from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError, DataError
+from bacadi.model.noise import log_normal
 
-LOG_2PI = float(np.log(2 * np.pi))
+Graph = Int8[np.ndarray, "d d"]
+Targets = Int8[np.ndarray, "M d"]
+Column = Float[np.ndarray, " n"]
 
 # A residual variance below this share of the column's variance is due to too few rows, not a property of the data.
 MIN_VARIANCE_SHARE = 1e-6
@@ -49,16 +52,12 @@ class LinearNode(NamedTuple):
     intercept: float
     noise_std: float
 
-    def log_density(
-        self, parents: Float[np.ndarray, "n p"], column: Float[np.ndarray, " n"]
-    ) -> Float[np.ndarray, " n"]:
+    def log_density(self, parents: Float[np.ndarray, "n p"], column: Column) -> Column:
         """log p(x_j | x_parents), row by row."""
         return log_normal(column, parents @ self.weight + self.intercept, self.noise_std)
 
 
-def fit_gaussian(
-    data: ContextData, graph: Int8[np.ndarray, "d d"], targets: Int8[np.ndarray, "M d"]
-) -> FittedParameters:
+def fit_gaussian(data: ContextData, graph: Graph, targets: Targets) -> FittedParameters:
     """Fit the most likely parameters of a DAG, each variable without the rows where it is a target.
 
     The standard deviation of an effect is at least the noise of its variable: one row has none, and its density would
@@ -71,11 +70,10 @@ def fit_gaussian(
     >>> fit.n_parameters
     7
     """
-    (n_contexts, d), x = targets.shape, data.x
+    d, x = data.n_variables, data.x
     hit = np.vstack([np.zeros((1, d), dtype=bool), targets != 0])[data.context]
     weight, intercept, noise_std = np.zeros((d, d)), np.zeros(d), np.ones(d)
-    effect_mean, effect_std = np.zeros((n_contexts, d)), np.zeros((n_contexts, d))
-    log_likelihood = 0.0
+    effect_mean, effect_std, log_likelihood = np.zeros(targets.shape), np.zeros(targets.shape), 0.0
     for j in range(d):
         parents, free = graph[:, j] != 0, ~hit[:, j]
         node = fit_node(x, j, parents, free)
@@ -117,17 +115,6 @@ def fit_node(
     return LinearNode(weight, float(middle - centre @ weight), float(noise_std))
 
 
-def log_normal(
-    x: Float[np.ndarray, "..."], mean: Float[np.ndarray, "..."] | float, std: Float[np.ndarray, "..."] | float
-) -> Float[np.ndarray, "..."]:
-    """log N(x; mean, std²), entry by entry.
-
-    >>> float(log_normal(np.array(0.0), 0.0, 1.0).round(3))
-    -0.919
-    """
-    return np.asarray(-0.5 * (LOG_2PI + ((x - mean) / std) ** 2) - np.log(std))
-
-
 # The parameter of a posterior that holds the classes of DAGs beside the DAGs drawn from them; the metrics score it.
 CLASS_PARAMETER = "cpdag"
 
@@ -143,10 +130,10 @@ class Estimate:
     `targets[k, i] = 1` where context k + 1 intervenes on variable i.
     """
 
-    graph: Int8[np.ndarray, "d d"]
-    targets: Int8[np.ndarray, "M d"]
+    graph: Graph
+    targets: Targets
 
-    def fitted(self, data: ContextData, dag: Int8[np.ndarray, "d d"]) -> FittedParameters:
+    def fitted(self, data: ContextData, dag: Graph) -> FittedParameters:
         """Parameters for a DAG of the class, with their log-likelihood on `data`.
 
         Linear Gaussian by maximum likelihood; a baseline that learns its own mechanisms overrides this.
@@ -183,9 +170,8 @@ class AbstractBaseline(Choice):
         if (empty := np.flatnonzero(data.counts[1:] == 0)).size:
             raise DataError(f"Context '{data.contexts[empty[0]]}' has no row; leave it out or give it rows.")
         if (bad := np.argwhere(~np.isfinite(data.x))).size:
-            row, column = bad[0]
-            name = data.variables[column]
-            raise DataError(f"Row {row + 1} of column '{name}' is missing or infinite; fill it in or drop the row.")
+            where = f"Row {bad[0, 0] + 1} of column '{data.variables[bad[0, 1]]}'"
+            raise DataError(f"{where} is missing or infinite; fill it in or drop the row.")
         shape = (data.n_contexts, data.n_variables)
         known = np.full(shape, np.nan) if known_targets is None else np.asarray(known_targets, dtype=float)
         if known.shape != shape:
@@ -203,8 +189,7 @@ class AbstractBaseline(Choice):
         self, rng: np.random.Generator, resampled: Sequence[ContextData], known_targets: KnownTargets
     ) -> Sequence[Estimate]:
         """Estimate from several data sets of one shape; overridden where one program can run them all."""
-        children = rng.spawn(len(resampled))
-        return [self.estimate(child, data, known_targets) for child, data in zip(children, resampled, strict=True)]
+        return [self.estimate(rng, data, known_targets) for data in resampled]
 
     @property
     def batched(self) -> bool:
@@ -213,9 +198,7 @@ class AbstractBaseline(Choice):
 
     def relaxed(self) -> "AbstractBaseline":
         """The same baseline with its level `alpha` halved, if it has one: fewer edges, smaller matrices."""
-        if not hasattr(self, "alpha"):
-            return self
-        return self.replace(alpha=self.alpha / 2)
+        return self.replace(alpha=self.alpha / 2) if hasattr(self, "alpha") else self
 
 
 def package(module: str, method: str, distribution: str | None = None) -> Any:

@@ -7,7 +7,6 @@ penalty 1 is BIC. Both answer with a class of DAGs and do not use the random gen
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import ClassVar, Self
 
 import numpy as np
@@ -34,7 +33,7 @@ class AbstractGreedySearch(AbstractBaseline):
 
     def relaxed(self) -> Self:
         """The same with twice the penalty: fewer edges, smaller matrices."""
-        return replace(self, penalty=2 * self.penalty)
+        return self.replace(penalty=2 * self.penalty)
 
     def _per_parameter(self, data: ContextData) -> float:
         return self.penalty * 0.5 * float(np.log(data.n_rows))
@@ -79,10 +78,9 @@ class GIES(AbstractGreedySearch):
     def estimate(self, rng: np.random.Generator, data: ContextData, known_targets: KnownTargets) -> Estimate:
         targets = self.check(data, known_targets).astype(np.int8)
         gies, scores = package("gies", self.name), package("gies.scores.gauss_int_l0_pen", self.name)
-        rows = environments(data)
-        of_context = [np.flatnonzero(targets[k - 1]).tolist() if k else [] for k in rows]
+        of_context = [np.flatnonzero(targets[k - 1]).tolist() if k else [] for k in np.unique(data.context)]
         with self._singularities_named(data):
-            score = scores.GaussIntL0Pen(list(rows.values()), of_context, lmbda=self._per_parameter(data))
+            score = scores.GaussIntL0Pen(_environments(data), of_context, lmbda=self._per_parameter(data))
             graph, _ = gies.fit(score)
         return Estimate((graph != 0).astype(np.int8), targets)
 
@@ -115,7 +113,7 @@ class GnIES(AbstractGreedySearch):
         gnies = package("gnies", self.name)
         with self._singularities_named(data):
             _, graph, inferred = gnies.fit(
-                list(environments(data).values()),
+                _environments(data),
                 lmbda=self._per_parameter(data),
                 known_targets=set(np.flatnonzero((known == 1).any(axis=0)).tolist()),
                 center=self.centered,
@@ -125,11 +123,6 @@ class GnIES(AbstractGreedySearch):
         return Estimate((graph != 0).astype(np.int8), targets)
 
 
-def environments(data: ContextData) -> dict[int, Float[np.ndarray, "n d"]]:
-    """The rows of each context that has any, 0 for the observational one.
-
-    >>> data = ContextData(np.array([[1.0], [2.0], [3.0]]), np.array([1, 0, 1]), ("a",), ("k",), "obs")
-    >>> {k: x.ravel().tolist() for k, x in environments(data).items()}
-    {0: [2.0], 1: [1.0, 3.0]}
-    """
-    return {int(k): data.x[data.context == k] for k in np.unique(data.context)}
+def _environments(data: ContextData) -> list[Float[np.ndarray, "n d"]]:
+    """The rows of each context that has any, the observational one first."""
+    return [rows for rows in data.by_context() if len(rows)]

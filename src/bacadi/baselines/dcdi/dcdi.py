@@ -12,11 +12,12 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from jaxtyping import Float, Int, Int8
 
-from bacadi.baselines.base import AbstractBaseline, Estimate, FittedParameters, KnownTargets, log_normal
+from bacadi.baselines.base import AbstractBaseline, Estimate, FittedParameters, KnownTargets
 from bacadi.config.choices import option
 from bacadi.data.contexts import ContextData, Scaling
 from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError
+from bacadi.model.noise import log_normal
 
 LEAK = 0.25
 # The paper scores DCDI-G with the noise of its own model, σ² = .1; the noise of the training is free.
@@ -74,6 +75,9 @@ class Constants(NamedTuple):
         return np.ones(len(graph), dtype=int)
 
 
+Effect = Networks | Constants
+
+
 @dataclass(frozen=True)
 class NetworkEstimate(Estimate):
     """A DAG and targets with the networks refitted to them.
@@ -84,7 +88,7 @@ class NetworkEstimate(Estimate):
     """
 
     networks: Networks
-    effect: Networks | Constants
+    effect: Effect
     effect_std: Float[np.ndarray, "M d"]
     converged: bool = True
     iterations: int = 0
@@ -130,8 +134,7 @@ class NetworkEstimate(Estimate):
             "effect_noise_std": Labelled(np.where(self.targets, effect_std, 0.0), ("context", "node")),
         }
         if isinstance(self.effect, Constants):
-            means = np.where(self.targets, self.effect.value, 0.0)
-            parameters["effect_mean"] = Labelled(means, ("context", "node"))
+            parameters["effect_mean"] = Labelled(np.where(self.targets, self.effect.value, 0.0), ("context", "node"))
         return parameters
 
 
@@ -212,16 +215,14 @@ class DCDIG(AbstractBaseline):
         from bacadi.baselines.dcdi.train import split_rows, train
 
         scalings = [_scaling(data) for data in resampled]
-        rows = [
-            split_rows(rng, scaling.apply(data.x), data.context, self.held_out)
-            for scaling, data in zip(scalings, resampled, strict=True)
-        ]
+        pairs = zip(scalings, resampled, strict=True)
+        rows = [split_rows(rng, scaling.apply(data.x), data.context, self.held_out) for scaling, data in pairs]
         estimates = train(self, int(rng.integers(2**31)), rows, known)
         return [estimate.in_data_units(scaling) for estimate, scaling in zip(estimates, scalings, strict=True)]
 
     def relaxed(self) -> Self:
         """The same with half the learning rate, which is what helps after non-finite values."""
-        return replace(self, learning_rate=self.learning_rate / 2)
+        return self.replace(learning_rate=self.learning_rate / 2)
 
 
 def _scaling(data: ContextData) -> Scaling:

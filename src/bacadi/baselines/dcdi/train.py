@@ -18,17 +18,9 @@ import optax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Float32, Float64, Int, Int8, Key
 
+from bacadi.baselines.dcdi import model
 from bacadi.baselines.dcdi.dcdi import DCDIG, NetworkEstimate
-from bacadi.baselines.dcdi.model import (
-    ContextRows,
-    Masks,
-    Parameters,
-    Penalty,
-    cyclicity,
-    floored,
-    initial_parameters,
-    lagrangian,
-)
+from bacadi.baselines.dcdi.model import ContextRows, Masks, Parameters, Penalty, PRNGKey
 from bacadi.errors import InferenceError
 from bacadi.graph.dag import is_acyclic
 
@@ -38,16 +30,17 @@ WINDOWS = 10  # windows in a compiled chunk
 MIN_ROWS_TO_SPLIT = 3
 
 
+Part = tuple[Float[np.ndarray, "n d"], Int[np.ndarray, " n"]]
+
+
 class SplitRows(NamedTuple):
     """A standardised data set in two parts: what is fitted and what decides when a subproblem ends."""
 
-    training: tuple[Float[np.ndarray, "n d"], Int[np.ndarray, " n"]]
-    held_out: tuple[Float[np.ndarray, "h d"], Int[np.ndarray, " h"]]
+    training: Part
+    held_out: Part
 
 
-def split_rows(
-    rng: np.random.Generator, x: Float[np.ndarray, "n d"], context: Int[np.ndarray, " n"], share: float
-) -> SplitRows:
+def split_rows(rng: np.random.Generator, x: np.ndarray, context: Int[np.ndarray, " n"], share: float) -> SplitRows:
     """Hold out a share of the rows of each context; contexts of fewer than three rows are trained on as a whole."""
     held_out = np.zeros(len(x), dtype=bool)
     for k in np.unique(context):
@@ -94,15 +87,15 @@ class Trainer(eqx.Module):
         return optax.chain(optax.clip(LARGEST_GRADIENT), rmsprop)
 
     @eqx.filter_jit
-    def initial(self, key: Key[Array, ""], n: int) -> Parameters:
+    def initial(self, key: PRNGKey, n: int) -> Parameters:
         """First parameters of n runs."""
         return jax.vmap(self._initial)(jax.random.split(key, n))
 
     @eqx.filter_jit
-    def start(self, key: Key[Array, ""], parameters: Parameters) -> Run:
+    def start(self, key: PRNGKey, parameters: Parameters) -> Run:
         """Runs at these parameters with γ = 0 and the first μ."""
 
-        def one(key: Key[Array, ""], parameters: Parameters) -> Run:
+        def one(key: PRNGKey, parameters: Parameters) -> Run:
             flat, _ = ravel_pytree(parameters)
             multiplier, weight, last_h = jnp.asarray([0.0, self.choices.first_weight, jnp.inf], jnp.float64)
             history = jnp.full(3, jnp.nan, jnp.float64)
@@ -141,12 +134,10 @@ class Trainer(eqx.Module):
         key, key_steps, key_look = jax.random.split(run.key, 3)
         penalty = Penalty(choices.sparsity, choices.target_sparsity, run.multiplier, run.weight)
 
-        def loss(
-            key: Key[Array, ""], flat: Float32[Array, " p"], rows: ContextRows, per_mask: int
-        ) -> Float64[Array, ""]:
-            return lagrangian(key, self._unravel(flat), lane.known, rows, penalty, per_mask)
+        def loss(key: PRNGKey, flat: Float32[Array, " p"], rows: ContextRows, per_mask: int) -> Float64[Array, ""]:
+            return model.lagrangian(key, self._unravel(flat), lane.known, rows, penalty, per_mask)
 
-        def step(carry: tuple, key: Key[Array, ""]) -> tuple[tuple, None]:
+        def step(carry: tuple, key: PRNGKey) -> tuple[tuple, None]:
             flat, state = carry
             key_rows, key_masks = jax.random.split(key)
             picks = jax.random.randint(key_rows, (choices.batch_size,), 0, lane.training.x.shape[0])
@@ -174,7 +165,7 @@ class Trainer(eqx.Module):
         first, second, third = run.history
         falling = (first > second) & (second > third) & (first - third > 2 * self.choices.window * SLOPE)
         ended = ~jnp.isnan(run.history).any() & ~falling
-        h = cyclicity(known.probabilities(self._unravel(run.flat))[0])
+        h = model.cyclicity(known.probabilities(self._unravel(run.flat))[0])
         following = run._replace(
             optimiser=self.optimiser.init(run.flat),
             multiplier=run.multiplier + run.weight * h,
@@ -185,9 +176,9 @@ class Trainer(eqx.Module):
         )
         return jax.tree.map(lambda same, new: jnp.where(ended, new, same), run, following)
 
-    def _initial(self, key: Key[Array, ""]) -> Parameters:
+    def _initial(self, key: PRNGKey) -> Parameters:
         choices = self.choices
-        return initial_parameters(key, self.n_variables, self.n_contexts, choices.n_hidden, choices.perfect)
+        return model.initial_parameters(key, self.n_variables, self.n_contexts, choices.n_hidden, choices.perfect)
 
     def _unravel(self, flat: Float32[Array, " p"]) -> Parameters:
         shapes = jax.eval_shape(self._initial, jax.random.key(0))
@@ -212,22 +203,15 @@ def train(choices: DCDIG, seed: int, data: list[SplitRows], known: Float[np.ndar
 def _estimates(parameters: Parameters, known: Masks, searched: Run) -> list[NetworkEstimate]:
     """One estimate per run, in NumPy; whether and when the search converged is that of the first phase."""
     graphs = np.asarray(known.edges).astype(np.int8)
-    targets = _decided(_probabilities(parameters, known)[1])
+    targets = _decided(_probabilities(known, parameters)[1])
     networks, effect, std = jax.tree.map(
         lambda leaf: np.asarray(leaf, dtype=float),
-        (parameters.networks, parameters.effect, floored(parameters.effect_log_std)),
+        (parameters.networks, parameters.effect, model.floored(parameters.effect_log_std)),
     )
+    ended = zip(searched.over.tolist(), searched.iteration.tolist(), strict=True)
     return [
-        NetworkEstimate(
-            graphs[b],
-            targets[b],
-            networks.at(b),
-            effect.at(b),
-            std[b],
-            bool(searched.over[b]),
-            int(searched.iteration[b]),
-        )
-        for b in range(len(graphs))
+        NetworkEstimate(graphs[b], targets[b], networks.at(b), effect.at(b), std[b], *end)
+        for b, end in enumerate(ended)
     ]
 
 
@@ -237,14 +221,14 @@ def _second_phase(choices: DCDIG, parameters: Parameters, lanes: Lane) -> tuple[
     While the graph is dense its networks predict a variable from its effects too, and target masks that answer to that
     saturate: their gradient vanishes, so that they outlast their reason.
     """
-    edges, targets = _probabilities(parameters, lanes.known)
+    edges, targets = _probabilities(lanes.known, parameters)
     graphs = np.stack([acyclic_above(edge, choices.threshold) for edge in np.asarray(edges)])
+    known = Masks(jnp.asarray(graphs, jnp.float32), lanes.known.targets)
     if choices.fresh_targets:
         parameters = parameters._replace(target_logit=jnp.zeros_like(parameters.target_logit))
-        known_targets = lanes.known.targets
     else:
-        known_targets = jnp.asarray(_decided(targets), jnp.float32)
-    return parameters, lanes._replace(known=Masks(jnp.asarray(graphs, jnp.float32), known_targets))
+        known = known._replace(targets=jnp.asarray(_decided(targets), jnp.float32))
+    return parameters, lanes._replace(known=known)
 
 
 def acyclic_above(probability: Float[np.ndarray, "d d"], threshold: float) -> Int8[np.ndarray, "d d"]:
@@ -262,16 +246,14 @@ def acyclic_above(probability: Float[np.ndarray, "d d"], threshold: float) -> In
     return (probability > levels[low]).astype(np.int8)
 
 
-@eqx.filter_jit
-def _probabilities(parameters: Parameters, known: Masks) -> tuple[Float[Array, "B d d"], Float[Array, "B M d"]]:
-    return known.probabilities(parameters)
+_probabilities = eqx.filter_jit(Masks.probabilities)
 
 
 def _decided(probability: Float[Array, "B M d"]) -> Int8[np.ndarray, "B M d"]:
     return (np.asarray(probability) > 0.5).astype(np.int8)
 
 
-def _stacked(parts: Sequence[tuple[Float[np.ndarray, "n d"], Int[np.ndarray, " n"]]], n_contexts: int) -> ContextRows:
+def _stacked(parts: Sequence[Part], n_contexts: int) -> ContextRows:
     # An observational row (context 0) belongs to no column, so that no target mask reaches it.
     one_hot = np.stack([context[:, None] == np.arange(1, n_contexts + 1) for _, context in parts])
     x = np.stack([x for x, _ in parts])
