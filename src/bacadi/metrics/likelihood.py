@@ -20,6 +20,7 @@ from bacadi.baselines.base import LinearNode, fit_node
 from bacadi.config.codec import Place, decode
 from bacadi.data.contexts import ContextData, Scaling
 from bacadi.errors import DataError
+from bacadi.metrics.structure import check_weights
 from bacadi.model.integrated import BGe
 from bacadi.model.kernels import Functions
 from bacadi.model.linear import LinearGaussian
@@ -33,6 +34,9 @@ Rows = Float[np.ndarray, "n d"]
 Contexts = Int[np.ndarray, " n"]
 Weights = Float[np.ndarray, " draws"]
 LogRows = Float[np.ndarray, "draws n"]
+ParentSet = Bool[np.ndarray, " d"]
+Parents = Float[np.ndarray, "n p"]
+Column = Float[np.ndarray, " n"]
 
 
 def interventional_nll(log_p: LogRows, weights: Weights, context: Contexts) -> float:
@@ -85,10 +89,7 @@ def untargeted(context: Contexts, targets: Int8[np.ndarray, "m d"]) -> Rows:
 
 def _with_weight(weights: Weights, log_p: LogRows) -> tuple[Float[np.ndarray, " kept"], Float[np.ndarray, "kept n"]]:
     """Normalised weights of the draws that have one: 0 times a density of 0 is nothing, not undefined."""
-    if not (weights >= 0).all() or not weights.sum() > 0:
-        raise DataError(
-            "The weights of the draws are negative, not numbers or all zero; give one weight >= 0 per draw."
-        )
+    check_weights(weights, "draw")
     kept = weights > 0
     return weights[kept] / weights.sum(), log_p[kept]
 
@@ -135,9 +136,8 @@ class MechanismDensity(AbstractDensity):
 
     def has_noise(self, parameters: Mapping[str, Any]) -> bool:
         """Whether the noise is known: a parameter, fixed, or not a matter of its own."""
-        mechanism = self.mechanism
-        inferred = isinstance(mechanism, GaussianMechanism) and mechanism.noise.initial is not None
-        return "noise_std" in parameters or not inferred
+        fixed = not isinstance(self.mechanism, GaussianMechanism) or self.mechanism.noise.initial is None
+        return fixed or "noise_std" in parameters
 
 
 @dataclass(frozen=True)
@@ -204,9 +204,7 @@ class BGeNode(NamedTuple):
     df: float
 
     @classmethod
-    def fit(
-        cls, bge: BGe, x: Rows, node: int, parents: Bool[np.ndarray, " d"], rows: Bool[np.ndarray, " n"]
-    ) -> "BGeNode":
+    def fit(cls, bge: BGe, x: Rows, node: int, parents: ParentSet, rows: Bool[np.ndarray, " n"]) -> "BGeNode":
         """Learn from the marked rows."""
         family = x[rows][:, [*np.flatnonzero(parents), node]]
         n, size = family.shape
@@ -215,9 +213,7 @@ class BGeNode(NamedTuple):
         matrix = bge.prior_scale * np.eye(size) + family.T @ family - strength * np.outer(mean, mean)
         return cls(mean, matrix, strength / (strength + 1), n + bge.alpha_omega_excess + size)
 
-    def log_density(
-        self, parents: Float[np.ndarray, "n p"], column: Float[np.ndarray, " n"]
-    ) -> Float[np.ndarray, " n"]:
+    def log_density(self, parents: Parents, column: Column) -> Column:
         """log p(x_j | x_parents, data), row by row."""
         z, (kappa, df), size = np.column_stack([parents, column]) - self.mean, self[2:], len(self.mean)
         log_det, grown = np.zeros(2), np.zeros((2, len(z)))
@@ -239,13 +235,11 @@ class EvidenceNode:
     mechanism: Any
     x: Rows
     node: int
-    parents: Bool[np.ndarray, " d"]
+    parents: ParentSet
     rows: Bool[np.ndarray, " n"]
     _scored: dict[bytes, Float[np.ndarray, " m"]] = field(default_factory=dict, repr=False)
 
-    def log_density(
-        self, parents: Float[np.ndarray, "m p"], column: Float[np.ndarray, " m"]
-    ) -> Float[np.ndarray, " m"]:
+    def log_density(self, parents: Parents, column: Column) -> Column:
         """log p(D, x) - log p(D) of each row x."""
         key = parents.tobytes() + column.tobytes()
         if key not in self._scored:
@@ -342,9 +336,8 @@ def recorded_mechanism(posterior: Posterior, modules: Sequence[str] = ()) -> Mec
         table = table.get(name) if isinstance(table, Mapping) else None
     if table is None:
         return None
-    return decode(
-        Mechanism, table, Place("the configuration of the posterior", ("model",), tuple(modules)), "mechanism"
-    )
+    place = Place("the configuration of the posterior", ("model",), tuple(modules))
+    return decode(Mechanism, table, place, "mechanism")
 
 
 def _mechanism_by_names(posterior: Posterior) -> Mechanism | None:

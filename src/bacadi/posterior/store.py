@@ -146,17 +146,15 @@ def _has_netcdf_type(value: Any) -> bool:
 
 def _checksum(content: FileContent, attrs: dict[str, Any]) -> str:
     """Hash arrays, axes, names and encoded attributes, so that one flipped bit anywhere in them shows."""
-    state = hashlib.sha256()
     labels = [content.variables, content.contexts, sorted(attrs.items())]
-    state.update(json.dumps(labels, default=_plain).encode())
+    state = hashlib.sha256(json.dumps(labels, default=_plain).encode())
     node = "variable" if attrs["schema_version"] == 1 else "node"
     for group, entries in content.groups.items():
         for name, entry in sorted(entries.items()):
             values = np.ascontiguousarray(entry.values)
             dims = [node if dim == "node" else dim for dim in entry.full_dims]
             header = [group, name, dims, values.dtype.newbyteorder("=").str, values.shape]
-            state.update(json.dumps(header).encode())
-            state.update(values.tobytes())
+            state.update(json.dumps(header).encode() + values.tobytes())
     return state.hexdigest()
 
 

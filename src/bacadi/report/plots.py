@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Shaped
+from jaxtyping import Shaped
 
 from bacadi.data.text import replacing
 from bacadi.errors import ConfigError
@@ -20,15 +20,14 @@ if TYPE_CHECKING:
 
 _COLOURS, _INK, _GREY, _LINE = "Blues", "#22303c", "#66727c", "#d5dce2"
 _LONGEST_NAME = 14
+Matrix = Shaped[np.ndarray, "rows columns"]
+Names = tuple[str, ...]
 _INCHES_PER_POINT = 1 / 72
 _GAP, _MARGIN, _HEADER, _PANEL_TITLE, _FOOTER, _BAR, _MAX_WIDTH = 0.16, 0.2, 0.62, 0.22, 0.24, 0.12, 13.0  # inches
 
 
 def plot_particles(
-    posterior: Posterior,
-    truth_graph: Shaped[np.ndarray, "d d"] | None = None,
-    truth_targets: Shaped[np.ndarray, "M d"] | None = None,
-    n: int = 6,
+    posterior: Posterior, truth_graph: Matrix | None = None, truth_targets: Matrix | None = None, n: int = 6
 ) -> "Figure":
     """Draw the `n` structures of largest weight beside the truth and the marginal: graphs above, targets below.
 
@@ -104,17 +103,14 @@ class _Panel(NamedTuple):
     """One of the small multiples: a graph above its targets."""
 
     title: str
-    graph: Shaped[np.ndarray, "d d"]
-    targets: Shaped[np.ndarray, "M d"]
+    graph: Matrix
+    targets: Matrix
     note: str
     emphasis: bool = False
 
 
-def _panels(
-    posterior: Posterior, truth_graph: np.ndarray | None, truth_targets: np.ndarray | None, n: int
-) -> list[_Panel]:
-    d, m = posterior.n_variables, posterior.n_contexts
-    panels = []
+def _panels(posterior: Posterior, truth_graph: Matrix | None, truth_targets: Matrix | None, n: int) -> list[_Panel]:
+    d, m, panels = posterior.n_variables, posterior.n_contexts, []
     if truth_graph is not None or truth_targets is not None:
         graph = np.zeros((d, d)) if truth_graph is None else np.asarray(truth_graph)
         targets = np.zeros((m, d)) if truth_targets is None else np.asarray(truth_targets)
@@ -215,12 +211,7 @@ def _draw_panel(figure: "Figure", grid: _Grid, panel: _Panel, position: int) -> 
     _text_at(figure, middle, top + 0.05, panel.note, ha="center", fontsize=7, color=_GREY)
 
 
-def _marginal(
-    values: Float[np.ndarray, "rows columns"],
-    names: tuple[tuple[str, ...], tuple[str, ...]],
-    title: str,
-    labels: tuple[str, str],
-) -> "Figure":
+def _marginal(values: Matrix, names: tuple[Names, Names], title: str, labels: tuple[str, str]) -> "Figure":
     """One heat map of probabilities, with numbers in the cells where there is room."""
     from matplotlib.figure import Figure
 
@@ -247,9 +238,8 @@ def _marginal(
 def _axes_at(figure: "Figure", left: float, top: float, width: float, height: float) -> "Axes":
     """Axes with their upper left corner `left` and `top` inches from that of the figure."""
     total_width, total_height = figure.get_size_inches()
-    return figure.add_axes(
-        (left / total_width, 1 - (top + height) / total_height, width / total_width, height / total_height)
-    )
+    bottom = 1 - (top + height) / total_height
+    return figure.add_axes((left / total_width, bottom, width / total_width, height / total_height))
 
 
 def _text_at(figure: "Figure", left: float, top: float, text: str, **style: Any) -> None:
@@ -258,9 +248,7 @@ def _text_at(figure: "Figure", left: float, top: float, text: str, **style: Any)
     figure.text(left / width, 1 - top / height, text, **{"color": _INK, "fontsize": 8, "va": "top", **style})
 
 
-def _heat_map(
-    axes: "Axes", values: Shaped[np.ndarray, "rows columns"], rows: _Names | None, columns: _Names | None
-) -> None:
+def _heat_map(axes: "Axes", values: Matrix, rows: _Names | None, columns: _Names | None) -> None:
     """Values in 0..1 as blue cells with thin lines between them; names where they are given."""
     n_rows, n_columns = values.shape
     axes.imshow(values, cmap=_COLOURS, vmin=0, vmax=1, aspect="auto", interpolation="nearest")

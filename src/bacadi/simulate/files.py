@@ -104,9 +104,8 @@ def write_task(task: Task, folder: str | Path, spec_toml: str | None = None) -> 
         _write(folder / names[2], EFFECT_COLUMNS, _effect_rows(data, drawn.scaled(data.scaling)))
     what, weights = _weights(task)
     variables, edges = task.data.variables, np.argwhere(task.graph).tolist()
-    texts = ["" if weights is None else repr(float(weights[i, j])) for i, j in edges]
-    named = ([variables[i], variables[j], text] for (i, j), text in zip(edges, texts, strict=True))
-    _write(folder / EDGES, EDGE_COLUMNS, named)
+    rows = ([variables[i], variables[j], "" if weights is None else repr(float(weights[i, j]))] for i, j in edges)
+    _write(folder / EDGES, EDGE_COLUMNS, rows)
     if spec_toml is not None:
         write_text(folder / SPEC, spec_toml)
     write_text(folder / TASK, json.dumps(_record(task, what), indent=2, ensure_ascii=False) + "\n")
@@ -133,9 +132,7 @@ def _weights(task: Task) -> tuple[str | None, Float[np.ndarray, "d d"] | None]:
     """What the weight of an edge is, and the weights; nothing where an edge is not a single number."""
     if isinstance(task.network, RegulatoryNetwork):
         return STRENGTH, task.network.strengths
-    if task.weights is None:
-        return None, None
-    return LINEAR, task.data.scaling.inverse().weights(task.weights)
+    return (None, None) if task.weights is None else (LINEAR, task.data.scaling.inverse().weights(task.weights))
 
 
 def _target_rows(data: ContextData, effects: Effects) -> Iterable[Sequence[str]]:
@@ -180,39 +177,30 @@ def read_task(folder: str | Path) -> Task:
     except (KeyError, TypeError, ValueError) as error:
         raise _damaged(folder / TASK) from error
     graph, weights = _read_edges(folder / EDGES, variables)
-    network = None
+    network, tables = None, []
     if linear and noise_std is not None:
         theta = LinearTheta(scaling.weights(weights), None, np.log(noise_std))
         network = CausalNetwork(graph, LinearGaussian(), theta)
-    return Task(
-        seed,
-        graph,
-        _read_effects(folder, TRAINING, variables, contexts).scaled(scaling.inverse()),
-        _read_data(folder / TRAINING[0], variables, contexts, observational, scaling),
-        _read_effects(folder, HELD_OUT, variables, held_out_contexts).scaled(scaling.inverse()),
-        _read_data(folder / HELD_OUT[0], variables, held_out_contexts, None, scaling),
-        network,
-        noise_std,
-    )
+    for files, names, baseline in ((TRAINING, contexts, observational), (HELD_OUT, held_out_contexts, None)):
+        tables.append(_read_effects(folder, files, variables, names).scaled(scaling.inverse()))
+        tables.append(_read_data(folder / files[0], variables, names, baseline, scaling))
+    return Task(seed, graph, *tables, network, noise_std)
 
 
-def _read_record(folder: Path) -> dict[str, Any]:
+def _read_record(folder: Path) -> Any:
     path = folder / TASK
     if not path.is_file():
         what = "holds no complete task (there is no task.json)" if folder.is_dir() else "is no folder"
         raise StoreError(f"'{folder}' {what}; give the --out folder of `bacadi simulate`.")
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise _damaged(path) from error
-    if not isinstance(record, dict) or "bacadi" not in record:
-        raise _damaged(path)
-    return record
 
 
 def _read_edges(path: Path, variables: Names) -> tuple[Int8[np.ndarray, "d d"], Float[np.ndarray, "d d"]]:
-    shape = (len(variables), len(variables))
-    graph, weights = np.zeros(shape, dtype=np.int8), np.zeros(shape)
+    weights = np.zeros((len(variables), len(variables)))
+    graph = weights.astype(np.int8)
     for line, (source, target, weight) in _rows(path, EDGE_COLUMNS):
         edge = _at(line, source, variables), _at(line, target, variables)
         graph[edge], weights[edge] = 1, _number(line, weight or "0")

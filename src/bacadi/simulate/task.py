@@ -114,10 +114,6 @@ def labelled_data(
     x: Float[np.ndarray, "n d"], context: Int[np.ndarray, " n"], n_contexts: int, letter: str
 ) -> ContextData:
     """Name variables by the letter and their number, contexts c1, c2, …"""
-    return ContextData(
-        x,
-        context,
-        variables=tuple(f"{letter}{j + 1}" for j in range(x.shape[1])),
-        contexts=tuple(f"c{k + 1}" for k in range(n_contexts)),
-        observational=OBSERVATIONAL if (context == 0).any() else None,
-    )
+    variables = tuple(f"{letter}{j + 1}" for j in range(x.shape[1]))
+    contexts = tuple(f"c{k + 1}" for k in range(n_contexts))
+    return ContextData(x, context, variables, contexts, OBSERVATIONAL if (context == 0).any() else None)
