@@ -1,7 +1,7 @@
 """`check_mechanism`: what is wrong with a mechanism of your own, in plain words."""
 
 from collections.abc import Callable, Iterator
-from itertools import product
+from itertools import product, zip_longest
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -71,9 +71,8 @@ def _case(mechanism: AbstractMechanism, d: int, seed: int, dtype: jnp.dtype) -> 
     theta, again = (_attempt("init", mechanism.init, jax.random.key(seed), d, dtype) for _ in range(2))
     if fault := next(_parameters(_leaves(theta), _leaves(again), dtype), None):
         raise MechanismError(fault)
-    rng = np.random.default_rng(seed)
+    rng, full = np.random.default_rng(seed), np.zeros((d, d))
     order = rng.permutation(d)
-    full = np.zeros((d, d))
     full[np.ix_(order, order)] = np.triu(np.ones((d, d)), 1)
     relaxed = rng.uniform(0.2, 0.8, (d, d)) * (1 - np.eye(d))
     graphs = {"empty": np.zeros((d, d)), "full": full, "relaxed": relaxed}
@@ -99,9 +98,8 @@ def _parameters(first: list[tuple[str, Any]], second: list[tuple[str, Any]], dty
             yield f"init gives {name} the type {leaf.dtype} where {dtype} was asked for; make it with the one passed."
         if not jnp.isfinite(leaf).all():
             yield f"init gives {name} a value that is not finite; start from finite numbers."
-    if [name for name, _ in first] != [name for name, _ in second] or not all(
-        np.array_equal(a, b) for (_, a), (_, b) in zip(first, second, strict=True)
-    ):
+    pairs = zip_longest(first, second, fillvalue=("", np.nan))
+    if not all(name == other and np.array_equal(a, b) for (name, a), (other, b) in pairs):
         yield (
             "init gives other parameters when called again with the same key; draw from the key alone, "
             "by jax.random, and from no global state."

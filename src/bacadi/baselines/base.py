@@ -27,6 +27,7 @@ from bacadi.model.noise import log_normal
 
 Graph = Int8[np.ndarray, "d d"]
 Targets = Int8[np.ndarray, "M d"]
+Rows = Float[np.ndarray, "n d"]
 Column = Float[np.ndarray, " n"]
 
 # A residual variance below this share of the column's variance is due to too few rows, not a property of the data.
@@ -57,45 +58,7 @@ class LinearNode(NamedTuple):
         return log_normal(column, parents @ self.weight + self.intercept, self.noise_std)
 
 
-def fit_gaussian(data: ContextData, graph: Graph, targets: Targets) -> FittedParameters:
-    """Fit the most likely parameters of a DAG, each variable without the rows where it is a target.
-
-    The standard deviation of an effect is at least the noise of its variable: one row has none, and its density would
-    be infinite. A variable counts two parameters (intercept, noise), an edge one, a target two (mean, noise).
-
-    >>> data = ContextData(np.array([[0.0, 1.0], [2.0, 2.0], [4.0, 9.0]]), np.array([0, 0, 1]), ("a", "b"), ("k",))
-    >>> fit = fit_gaussian(data, np.array([[0, 1], [0, 0]], np.int8), np.array([[0, 1]], np.int8))
-    >>> fit.parameters["weight"].values.round(6).tolist(), fit.parameters["effect_mean"].values.tolist()
-    ([[0.0, 0.5], [0.0, 0.0]], [[0.0, 9.0]])
-    >>> fit.n_parameters
-    7
-    """
-    d, x = data.n_variables, data.x
-    hit = np.vstack([np.zeros((1, d), dtype=bool), targets != 0])[data.context]
-    weight, intercept, noise_std = np.zeros((d, d)), np.zeros(d), np.ones(d)
-    effect_mean, effect_std, log_likelihood = np.zeros(targets.shape), np.zeros(targets.shape), 0.0
-    for j in range(d):
-        parents, free = graph[:, j] != 0, ~hit[:, j]
-        node = fit_node(x, j, parents, free)
-        weight[parents, j], intercept[j], noise_std[j] = node
-        log_likelihood += float(node.log_density(x[free][:, parents], x[free, j]).sum())
-        for k in np.flatnonzero(targets[:, j]):
-            rows = x[data.context == k + 1, j]
-            effect_mean[k, j], effect_std[k, j] = rows.mean(), max(rows.std(), node.noise_std)
-            log_likelihood += float(log_normal(rows, effect_mean[k, j], effect_std[k, j]).sum())
-    parameters = {
-        "weight": Labelled(weight, ("source", "target")),
-        "intercept": Labelled(intercept, ("node",)),
-        "noise_std": Labelled(noise_std, ("node",)),
-        "effect_mean": Labelled(effect_mean, ("context", "node")),
-        "effect_noise_std": Labelled(effect_std, ("context", "node")),
-    }
-    return FittedParameters(parameters, log_likelihood, 2 * d + int(graph.sum()) + 2 * int(targets.sum()))
-
-
-def fit_node(
-    x: Float[np.ndarray, "n d"], node: int, parents: Bool[np.ndarray, " d"], rows: Bool[np.ndarray, " n"]
-) -> LinearNode:
+def fit_node(x: Rows, node: int, parents: Bool[np.ndarray, " d"], rows: Bool[np.ndarray, " n"]) -> LinearNode:
     """Fit (w, b) of a variable by least squares and σ² = 1/n Σ residual² over the marked rows; over all if none is.
 
     With too few rows for the parents σ² would be 0; it is at least `MIN_VARIANCE_SHARE` of the column's variance.
@@ -136,9 +99,40 @@ class Estimate:
     def fitted(self, data: ContextData, dag: Graph) -> FittedParameters:
         """Parameters for a DAG of the class, with their log-likelihood on `data`.
 
-        Linear Gaussian by maximum likelihood; a baseline that learns its own mechanisms overrides this.
+        Linear Gaussian by maximum likelihood, each variable without the rows where it is a target; a baseline that
+        learns its own mechanisms overrides this. The standard deviation of an effect is at least the noise of its
+        variable: one row has none, and its density would be infinite. A variable counts two parameters (intercept,
+        noise), an edge one, a target two (mean, noise).
+
+        >>> data = ContextData(np.array([[0.0, 1.0], [2.0, 2.0], [4.0, 9.0]]), np.array([0, 0, 1]), ("a", "b"), ("k",))
+        >>> graph = np.array([[0, 1], [0, 0]], np.int8)
+        >>> fit = Estimate(graph, np.array([[0, 1]], np.int8)).fitted(data, graph)
+        >>> fit.parameters["weight"].values.round(6).tolist(), fit.parameters["effect_mean"].values.tolist()
+        ([[0.0, 0.5], [0.0, 0.0]], [[0.0, 9.0]])
+        >>> fit.n_parameters
+        7
         """
-        return fit_gaussian(data, dag, self.targets)
+        d, x = data.n_variables, data.x
+        hit = np.vstack([np.zeros((1, d), dtype=bool), self.targets != 0])[data.context]
+        weight, intercept, noise_std = np.zeros((d, d)), np.zeros(d), np.ones(d)
+        effect_mean, effect_std, log_likelihood = np.zeros(self.targets.shape), np.zeros(self.targets.shape), 0.0
+        for j in range(d):
+            parents, free = dag[:, j] != 0, ~hit[:, j]
+            node = fit_node(x, j, parents, free)
+            weight[parents, j], intercept[j], noise_std[j] = node
+            log_likelihood += float(node.log_density(x[free][:, parents], x[free, j]).sum())
+            for k in np.flatnonzero(self.targets[:, j]):
+                rows = x[data.context == k + 1, j]
+                effect_mean[k, j], effect_std[k, j] = rows.mean(), max(rows.std(), node.noise_std)
+                log_likelihood += float(log_normal(rows, effect_mean[k, j], effect_std[k, j]).sum())
+        parameters = {
+            "weight": Labelled(weight, ("source", "target")),
+            "intercept": Labelled(intercept, ("node",)),
+            "noise_std": Labelled(noise_std, ("node",)),
+            "effect_mean": Labelled(effect_mean, ("context", "node")),
+            "effect_noise_std": Labelled(effect_std, ("context", "node")),
+        }
+        return FittedParameters(parameters, log_likelihood, 2 * d + int(dag.sum()) + 2 * int(self.targets.sum()))
 
 
 class AbstractBaseline(Choice):

@@ -8,7 +8,7 @@ by its average likelihood (the authors' code) or uniformly.
 import time
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int8
@@ -156,33 +156,25 @@ class Bootstrap(AbstractMethod):
             yield from outcomes
 
     def _posterior(self, problem: Problem, draws: list[BootstrapDraw], n_dropped: int) -> Posterior:
-        data, estimates = problem.data, [draw.estimate for draw in draws]
+        data, known = problem.data, Labelled(problem.known_targets, ("context", "node"))
         fits = [draw.estimate.fitted(data, draw.dag) for draw in draws]
-        averages = [draw.average_log_likelihood for draw in draws]
+        estimates, dags, averages, retries = zip(*draws, strict=True)
         classes, targets = (np.stack([getattr(one, name) for one in estimates]) for name in ("graph", "targets"))
         log_p = np.array([self.weights.log_p(*pair, data.n_rows) for pair in zip(fits, averages, strict=True)])
         if self.weights.once:
-            log_p -= np.log(_multiplicity(classes, targets))
+            keys = [graph.tobytes() + hits.tobytes() for graph, hits in zip(classes, targets, strict=True)]
+            log_p -= np.log([keys.count(key) for key in keys])
         parameters = {
             name: Labelled(np.array([fit.parameters[name].values for fit in fits]), dims)
             for name, (_, dims) in fits[0].parameters.items()
         }
         if self.baseline.finds_classes or (classes & classes.swapaxes(1, 2)).any():
             parameters[CLASS_PARAMETER] = Labelled(classes, ("source", "target"))
-        return Posterior.from_draws(
-            data,
-            np.stack([draw.dag for draw in draws]),
-            targets,
-            log_p,
-            weights.posterior,
-            parameters=parameters,
-            sample_stats={
-                "log_likelihood": Labelled(np.array([fit.log_likelihood for fit in fits])),
-                "n_retries": Labelled(np.array([draw.n_retries for draw in draws])),
-            },
-            constant_data={"known_target": Labelled(problem.known_targets, ("context", "node"))},
-            attrs={"n_dropped": n_dropped},
-        )
+        stats = {"log_likelihood": [fit.log_likelihood for fit in fits], "n_retries": retries}
+        groups: dict[str, Any] = {"parameters": parameters, "constant_data": {"known_target": known}}
+        groups["sample_stats"] = {name: Labelled(np.array(values)) for name, values in stats.items()}
+        groups["attrs"] = {"n_dropped": n_dropped}
+        return Posterior.from_draws(data, np.stack(dags), targets, log_p, weights.posterior, **groups)
 
 
 def resampled(rng: np.random.Generator, data: ContextData) -> ContextData:
@@ -231,9 +223,3 @@ def _draw(rng: np.random.Generator, sample: ContextData, estimate: Estimate, n_r
             "let it return a DAG, a CPDAG or an interventional CPDAG."
         ) from error
     return BootstrapDraw(estimate, dag, estimate.fitted(sample, dag).log_likelihood / sample.n_rows, n_retries)
-
-
-def _multiplicity(classes: Int8[np.ndarray, "n d d"], targets: Int8[np.ndarray, "n M d"]) -> Float[np.ndarray, " n"]:
-    """How often the (graph, targets) of each estimate was found."""
-    keys = [graph.tobytes() + of_contexts.tobytes() for graph, of_contexts in zip(classes, targets, strict=True)]
-    return np.array([keys.count(key) for key in keys], dtype=float)

@@ -237,10 +237,8 @@ class GaussianTests:
     def __init__(self, data: ContextData, alpha: float, alpha_inv: float) -> None:
         # Only observational rows: with unknown targets no other row is sure to follow the observational distribution.
         self._correlation = correlation(data.x[data.context == 0])
-        self._rows = int(data.counts[0])
-        self._quantile = float(-ndtri(alpha / 2))
-        self._scatter = scatters(data)
-        self._alpha_inv = alpha_inv
+        self._rows, self._quantile = int(data.counts[0]), float(-ndtri(alpha / 2))
+        self._scatter, self._alpha_inv = scatters(data), alpha_inv
         self._independent: dict[tuple[int, int, int], bool] = {}
         self._changed: dict[tuple[int, int], int] = {}
 
@@ -303,8 +301,7 @@ def scatters(data: ContextData) -> Scatters:
     shift = means[1:] - means[0]
     factor = rows[0] * rows[1:] / (rows[0] + rows[1:])
     pooled = alone[0] + alone[1:] + factor[:, None, None] * shift[:, :, None] * shift[:, None, :]
-    matrices = np.concatenate([alone, pooled])
-    n = np.concatenate([rows, rows[0] + rows[1:]])
+    matrices, n = np.concatenate([alone, pooled]), np.concatenate([rows, rows[0] + rows[1:]])
     constant = np.diagonal(matrices, axis1=1, axis2=2) <= _SPREAD**2 * n[:, None]
     matrices[constant[:, :, None] | constant[:, None, :]] = 0.0
     return Scatters(matrices, rows, np.array([len(np.unique(part, axis=0)) for part in parts]))
@@ -321,8 +318,7 @@ def changes(scatter: Scatters, columns: Int[np.ndarray, " c"], alpha: float) -> 
     alpha. Without degrees of freedom nothing is said to change.
     """
     residual, rank = residual_squares(scatter.matrices, columns)
-    m = len(scatter.rows)
-    n0, nk = scatter.rows[0], scatter.rows[1:]
+    m, n0, nk = len(scatter.rows), scatter.rows[0], scatter.rows[1:]
     r0, rk, r0k = rank[0], rank[1:m], rank[m:]
     alone, both = residual[0] + residual[1:m], residual[m:]
     more, free = r0 + rk - r0k, n0 + nk - r0 - rk

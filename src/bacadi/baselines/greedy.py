@@ -67,8 +67,7 @@ class GIES(AbstractGreedySearch):
                 f"GIES has to know every target, and those of context '{data.contexts[unknown[0]]}' are not all known; "
                 "give them with --targets known or --targets FILE.csv, or use another method."
             )
-        always = np.flatnonzero(known.all(axis=0) & (data.counts[0] == 0) & (data.n_contexts > 0))
-        if always.size:
+        if (always := np.flatnonzero(known.all(axis=0) & (data.counts[0] == 0) & (data.n_contexts > 0))).size:
             raise DataError(
                 f"Column '{data.variables[always[0]]}' is a target in every row, so GIES learns nothing about it; "
                 "add rows where it is left alone or drop it."
@@ -100,24 +99,20 @@ class GnIES(AbstractGreedySearch):
 
     def check(self, data: ContextData, known_targets: KnownTargets) -> Float[np.ndarray, "M d"]:
         known = super().check(data, known_targets)
-        names = (data.observational or "the observational one", *data.contexts)
         if (single := np.flatnonzero(data.counts == 1)).size:
+            name = (data.observational or "the observational one", *data.contexts)[single[0]]
             raise DataError(
-                f"Context '{names[single[0]]}' has one row, and GnIES needs a covariance in each; "
+                f"Context '{name}' has one row, and GnIES needs a covariance in each; "
                 "leave the context out or use another method."
             )
         return known
 
     def estimate(self, rng: np.random.Generator, data: ContextData, known_targets: KnownTargets) -> Estimate:
         known = self.check(data, known_targets)
-        gnies = package("gnies", self.name)
+        gnies, fixed = package("gnies", self.name), set(np.flatnonzero((known == 1).any(axis=0)).tolist())
+        options = {"lmbda": self._per_parameter(data), "known_targets": fixed, "center": self.centered}
         with self._singularities_named(data):
-            _, graph, inferred = gnies.fit(
-                _environments(data),
-                lmbda=self._per_parameter(data),
-                known_targets=set(np.flatnonzero((known == 1).any(axis=0)).tolist()),
-                center=self.centered,
-            )
+            _, graph, inferred = gnies.fit(_environments(data), **options)
         somewhere = np.isin(np.arange(data.n_variables), list(inferred))
         targets = np.where(np.isnan(known), somewhere, known).astype(np.int8)
         return Estimate((graph != 0).astype(np.int8), targets)

@@ -88,9 +88,8 @@ class JCIPC(AbstractBaseline):
         """Which columns are joined, and all columns that separated a pair that is not."""
         d = columns.n_variables
         test = PartialCorrelationTest(columns, self.max_tests)
-        result = package(_SKELETON, self.name, "causal-learn").skeleton_discovery(
-            columns.x, self.alpha, test, stable=True, show_progress=False, max_k=self.max_conditioning
-        )
+        search = package(_SKELETON, self.name, "causal-learn").skeleton_discovery
+        result = search(columns.x, self.alpha, test, stable=True, show_progress=False, max_k=self.max_conditioning)
         joined = result.G.graph != 0
         separators = {
             (a, b): {int(node) for given in result.sepset[a, b] or () for node in given}

@@ -6,6 +6,7 @@ interventions. A graph is the tuple of its nodes' parents, each a bit mask.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from bacadi.errors import DataError
 from bacadi.graph import i_cpdag
 
 Parents = tuple[int, ...]
+Known = Bool[np.ndarray, "M d"]
 
 # Equally good graphs that one search may hold while it looks for a better one. On the paper's tasks it holds a few
 # tens; a complete graph, all of whose orders are as good, has thousands within four reversals.
@@ -40,9 +42,7 @@ class PermutationSearch:
     leave the score as it is.
     """
 
-    def __init__(
-        self, tests: StructureTests, known: Bool[np.ndarray, "M d"], edges_first: bool, depth: int = 4
-    ) -> None:
+    def __init__(self, tests: StructureTests, known: Known, edges_first: bool, depth: int = 4) -> None:
         self._tests, self._edges_first, self._depth = tests, edges_first, depth
         self._targeted = [mask_of(column) for column in known.T]
 
@@ -141,13 +141,10 @@ def minimum_degree_order(rng: np.random.Generator, tests: StructureTests) -> lis
     Neighbours are dependent given all other variables, marginally where the rows are too few for that.
     """
     d = tests.n_variables
-    everything = (1 << d) - 1
-    joined = np.zeros((d, d), dtype=bool)
-    for i in range(d):
-        for j in range(i):
-            given = everything & ~(1 << i | 1 << j) if d - 2 <= tests.most_given else 0
-            joined[i, j] = joined[j, i] = not tests.independent(i, j, given)
-    left = np.ones(d, dtype=bool)
+    joined, left = np.zeros((d, d), dtype=bool), np.ones(d, dtype=bool)
+    for i, j in combinations(range(d), 2):
+        given = ((1 << d) - 1) & ~(1 << i | 1 << j) if d - 2 <= tests.most_given else 0
+        joined[i, j] = joined[j, i] = not tests.independent(i, j, given)
     order: list[int] = []
     while left.any():
         degree = np.where(left, (joined & left).sum(axis=1), d + 1)

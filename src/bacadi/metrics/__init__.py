@@ -3,14 +3,7 @@
 `bacadi.metrics.evaluate.evaluate` computes all that apply to a posterior; `metric` adds one of your own to them.
 """
 
-from bacadi.metrics.calibration import (
-    Forecasts,
-    brier_score,
-    edge_forecasts,
-    pooled,
-    reliability_curve,
-    target_forecasts,
-)
+from bacadi.metrics.calibration import Forecasts, brier_score, edge_forecasts, pooled, target_forecasts
 from bacadi.metrics.classes import expected_sid_bounds, favour_undirected, sid_bounds
 from bacadi.metrics.effects import effect_mean_error, total_effect_rmse, total_effects
 from bacadi.metrics.evaluate import Comparison, metric

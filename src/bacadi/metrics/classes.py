@@ -118,7 +118,7 @@ def _sid_bounds(pdag: Graph, truth: Graph, cost: Cost, max_subproblems: int) -> 
     total = np.full(2, sid_of_dags(decided, truth))
     for nodes in components:
         try:
-            total += _Search(cost, max_subproblems).solve(closed, nodes)
+            total += _search(cost, max_subproblems)(closed, nodes)
         except _TooLarge:
             exact = False
             total += _node_by_node(closed, nodes, cost, max_subproblems)
@@ -126,30 +126,28 @@ def _sid_bounds(pdag: Graph, truth: Graph, cost: Cost, max_subproblems: int) -> 
     return SIDBounds(lower, upper, exact)
 
 
-class _Search:
+def _search(cost: Cost, max_subproblems: int) -> Callable[[PDAG, Nodes], tuple[int, int]]:
     """Smallest and largest cost of a chain component by choosing its source; equal parts are solved once."""
+    solved: dict[bytes, tuple[int, int]] = {}
 
-    def __init__(self, cost: Cost, max_subproblems: int) -> None:
-        self.cost, self.max_subproblems = cost, max_subproblems
-        self.solved: dict[bytes, tuple[int, int]] = {}
-
-    def solve(self, graph: PDAG, nodes: Nodes) -> tuple[int, int]:
+    def solve(graph: PDAG, nodes: Nodes) -> tuple[int, int]:
         if len(nodes) == 1:
-            node = int(nodes[0])
-            return (self.cost(node, _members(graph[:, node])),) * 2
+            return (cost(int(nodes[0]), _members(graph[:, nodes[0]])),) * 2
         # All that the answer depends on: the edges into these nodes, those from outside included.
         key = nodes.tobytes() + graph[:, nodes].tobytes()
-        if key not in self.solved:
-            if len(self.solved) >= self.max_subproblems:
+        if key not in solved:
+            if len(solved) >= max_subproblems:
                 raise _TooLarge
-            self.solved[key] = (0, 0)  # holds the place, so that open parts count
-            choices = [self._parts(choice, nodes) for _, choice in orientations_by_source(graph, nodes)]
-            self.solved[key] = min(low for low, _ in choices), max(high for _, high in choices)
-        return self.solved[key]
+            solved[key] = (0, 0)  # holds the place, so that open parts count
+            choices = [parts(choice, nodes) for _, choice in orientations_by_source(graph, nodes)]
+            solved[key] = min(low for low, _ in choices), max(high for _, high in choices)
+        return solved[key]
 
-    def _parts(self, graph: PDAG, nodes: Nodes) -> tuple[int, int]:
-        bounds = [self.solve(graph, nodes[part]) for part in chain_components(graph[np.ix_(nodes, nodes)])]
+    def parts(graph: PDAG, nodes: Nodes) -> tuple[int, int]:
+        bounds = [solve(graph, nodes[part]) for part in chain_components(graph[np.ix_(nodes, nodes)])]
         return sum(low for low, _ in bounds), sum(high for _, high in bounds)
+
+    return solve
 
 
 def _node_by_node(graph: PDAG, nodes: Nodes, cost: Cost, max_subproblems: int) -> tuple[int, int]:

@@ -51,8 +51,7 @@ def effect_mean_error(
     EffectMeans(rmse=3.0, coverage=1.0)
     """
     weight = probabilities[:, None, None] * (targets != 0)
-    mass = weight.sum(axis=0)
-    wanted = true_targets != 0
+    mass, wanted = weight.sum(axis=0), true_targets != 0
     named = wanted & (mass > 0)
     if not named.any():
         return EffectMeans(float("nan"), 0.0 if wanted.any() else float("nan"))

@@ -60,12 +60,9 @@ class Comparison:
         identity is therefore taken to be in the units of the task's data as they stand.
         """
         same, stored = Scaling.identity(self.task.data.n_variables), self.posterior.constant_data
-        if "shift" not in stored or "scale" not in stored:
-            return same
-        own = Scaling(stored["shift"].values, stored["scale"].values)
-        if np.allclose(own.shift, 0) and np.allclose(own.scale, 1):
-            return same
-        return own.relative_to(self.task.data.scaling)
+        own = Scaling(stored["shift"].values, stored["scale"].values) if {"shift", "scale"} <= set(stored) else same
+        unscaled = np.allclose(own.shift, 0) and np.allclose(own.scale, 1)
+        return same if unscaled else own.relative_to(self.task.data.scaling)
 
     @cached_property
     def density(self) -> AbstractDensity | None:
@@ -249,9 +246,8 @@ def _about_calibration(what: str, nothing: str) -> dict[str, str]:
 def _calibration(what: str, forecasts: calibration.Forecasts) -> Values:
     if not len(forecasts.outcome):
         return {}
-    error, brier = calibration.expected_calibration_error(forecasts), calibration.brier_score(forecasts)
-    parts = {f"{what}_brier_{name}": getattr(brier, name) for name in ("reliability", "resolution", "uncertainty")}
-    return {f"{what}_calibration_error": error, f"{what}_brier": brier.score} | parts
+    values = calibration.expected_calibration_error(forecasts), *calibration.brier_score(forecasts)
+    return dict(zip(_about_calibration(what, ""), values, strict=True))
 
 
 @metric(**_about_calibration("edge", "no edge"))

@@ -83,8 +83,7 @@ def untargeted(context: Contexts, targets: Int8[np.ndarray, "m d"]) -> Rows:
     >>> untargeted(np.array([0, 2, 1]), np.array([[1, 0], [0, 1]], dtype=np.int8)).tolist()
     [[1.0, 1.0], [1.0, 0.0], [0.0, 1.0]]
     """
-    hit = np.vstack([np.zeros((1, targets.shape[1])), targets != 0])
-    return 1.0 - hit[context]
+    return 1.0 - np.vstack([np.zeros((1, targets.shape[1])), targets != 0])[context]
 
 
 def _with_weight(weights: Weights, log_p: LogRows) -> tuple[Float[np.ndarray, " kept"], Float[np.ndarray, "kept n"]]:
@@ -160,12 +159,6 @@ class FunctionDensity(AbstractDensity):
 
     hidden: dict[str, np.ndarray]
     units: Scaling
-
-    @classmethod
-    def of(cls, posterior: Posterior) -> "FunctionDensity":
-        """Take hidden units and units of the priors from the constants of a posterior."""
-        stored = {name: item.values for name, item in posterior.constant_data.items() if name.startswith("hidden_")}
-        return cls(stored, units_of(posterior))
 
     def log_density(self, draw: Draw, x: Rows) -> Rows:
         return np.stack([column[0] for column in self._columns([draw], x)], axis=1)
@@ -306,7 +299,8 @@ def density_of(posterior: Posterior, data: ContextData, modules: Sequence[str] =
         modules: modules of the user's own that the record may name a mechanism of; no other is imported.
     """
     if "output_weight" in posterior.parameters:
-        return FunctionDensity.of(posterior)
+        hidden = {name: item.values for name, item in posterior.constant_data.items() if name.startswith("hidden_")}
+        return FunctionDensity(hidden, units_of(posterior))
     mechanism = recorded_mechanism(posterior, modules) or _mechanism_by_names(posterior)
     if mechanism is None:
         return FittedDensity(data)

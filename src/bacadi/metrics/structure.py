@@ -121,5 +121,4 @@ def expected_ancestral_shd(graphs: Graphs, weights: Weights, truth: Graph) -> fl
     >>> expected_ancestral_shd(chain[None], np.ones(1), 0 * chain)
     3.0
     """
-    closures = transitive_closure(graphs)
-    return float(weighted_mean(structural_hamming_distance, closures, weights, transitive_closure(truth)))
+    return expected_shd(transitive_closure(graphs), weights, transitive_closure(truth))

@@ -384,20 +384,18 @@ def _check_entry(group: str, name: str, entry: Labelled, lengths: dict[str, int]
     """Validate one named array; `lengths` collects the length of each axis, which all arrays of a group share."""
     values, dims = entry
     where = f"{group} '{name}'"
-    if name in _FIELDS_IN[group]:
-        raise ValueError(f"{where}: the name is that of a field of its own.")
-    if not name.isidentifier() or name in lengths:
-        raise ValueError(f"{where}: the name must be an identifier that names no axis.")
-    if len(set(dims)) < len(dims) or {"draw", "variable"} & set(dims):
-        raise ValueError(
-            f"{where}: the axes {dims} repeat a name or list the reserved 'draw' or 'variable' (use 'node')."
-        )
-    if values.dtype.kind not in "biuf":
-        raise ValueError(f"{where}: the type {values.dtype} is no number or truth value.")
-    if not (entry.per_draw or entry.constant) or (group == "parameters" and not entry.per_draw):
-        raise ValueError(f"{where}: an array of shape {values.shape} does not have the axes {dims}.")
-    if group == "constant_data" and entry.per_draw:
-        raise ValueError(f"{where}: a constant has no axes beside {dims}, but its shape is {values.shape}.")
+    repeated = len(set(dims)) < len(dims) or {"draw", "variable"} & set(dims)
+    fits = entry.per_draw or (entry.constant and group != "parameters")
+    for wrong, what in (
+        (name in _FIELDS_IN[group], "the name is that of a field of its own"),
+        (not name.isidentifier() or name in lengths, "the name must be an identifier that names no axis"),
+        (repeated, f"the axes {dims} repeat a name or list the reserved 'draw' or 'variable' (use 'node')"),
+        (values.dtype.kind not in "biuf", f"the type {values.dtype} is no number or truth value"),
+        (not fits, f"an array of shape {values.shape} does not have the axes {dims}"),
+        (entry.per_draw and group == "constant_data", f"a constant of shape {values.shape} has axes beside {dims}"),
+    ):
+        if wrong:
+            raise ValueError(f"{where}: {what}.")
     for axis, length in zip(entry.full_dims, values.shape, strict=True):
         if lengths.setdefault(axis, length) != length:
             raise ValueError(f"{where}: the axis '{axis}' has {length} entries where {lengths[axis]} are expected.")

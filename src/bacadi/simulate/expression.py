@@ -91,10 +91,8 @@ class HeldOutKnockOuts(Choice):
             genes = frozenset(rng.choice(d, size, replace=False).tolist())
             if genes not in used and genes not in sets:
                 sets.append(genes)
-        targets = np.zeros((self.n_contexts, d), dtype=np.int8)
-        for k, genes in enumerate(sets):
-            targets[k, sorted(genes)] = 1
-        return targets
+        knocked_out = [[gene in genes for gene in range(d)] for genes in sets]
+        return np.array(knocked_out, dtype=np.int8).reshape(self.n_contexts, d)
 
 
 class GeneExpressionSpec(AbstractSpec):
@@ -129,12 +127,8 @@ class GeneExpressionSpec(AbstractSpec):
         from its noise-free steady state, data are standardised over the pooled contexts, and the held-out contexts are
         the training knock-outs again (with new cells).
         """
-        return self.replace(
-            langevin=self.langevin.replace(knock_out_time=0.3),
-            held_out=self.held_out.replace(repeat_training=True),
-            half_responses_by_context=True,
-            standardize=True,
-        )
+        short, same = self.langevin.replace(knock_out_time=0.3), self.held_out.replace(repeat_training=True)
+        return self.replace(langevin=short, held_out=same, half_responses_by_context=True, standardize=True)
 
     def draw(self, seed: int) -> Task:
         streams = [np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(8)]

@@ -35,10 +35,6 @@ class Networks(NamedTuple):
     second: Float[Any, "*k d h"]
     second_bias: Float[Any, "*k d"]
 
-    def at(self, k: int) -> "Networks":
-        """Those of one context, or of one run: entry k of the axis in front."""
-        return Networks(*(leaf[k] for leaf in self))
-
     def mean(self, graph: Int8[np.ndarray, "d d"], x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
         """NN_j(G_:j ∘ x) of every variable."""
         value = np.einsum("ni,ijh->njh", x, graph[:, :, None] * self.first) + self.first_bias
@@ -62,9 +58,6 @@ class Constants(NamedTuple):
 
     value: Float[Any, "*k d"]
 
-    def at(self, k: int) -> "Constants":
-        return Constants(self.value[k])
-
     def mean(self, graph: Int8[np.ndarray, "d d"], x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
         return np.broadcast_to(self.value, x.shape)
 
@@ -76,6 +69,11 @@ class Constants(NamedTuple):
 
 
 Effect = Networks | Constants
+
+
+def at(part: Effect, k: int) -> Any:
+    """What belongs to one context, or to one run: entry k of the axis in front."""
+    return type(part)(*(leaf[k] for leaf in part))
 
 
 @dataclass(frozen=True)
@@ -95,12 +93,8 @@ class NetworkEstimate(Estimate):
 
     def in_data_units(self, scaling: Scaling) -> Self:
         """Rewrite an estimate from scaled columns for the columns as they are."""
-        return replace(
-            self,
-            networks=self.networks.in_data_units(self.graph, scaling),
-            effect=self.effect.in_data_units(self.graph, scaling),
-            effect_std=self.effect_std * scaling.scale,
-        )
+        effect, std = self.effect.in_data_units(self.graph, scaling), self.effect_std * scaling.scale
+        return replace(self, networks=self.networks.in_data_units(self.graph, scaling), effect=effect, effect_std=std)
 
     def log_density(self, x: Float[np.ndarray, "n d"], noise_std: float = SCORING_STD) -> Float[np.ndarray, "n d"]:
         """log N(x_j; NN_j(G_:j ∘ x), noise_std²), entry by entry: the mechanisms without any intervention."""
@@ -115,7 +109,7 @@ class NetworkEstimate(Estimate):
         for k, targets in enumerate(self.targets != 0):
             rows = data.context == k + 1
             x = data.x[rows]
-            effect = log_normal(x, self.effect.at(k).mean(self.graph, x), std[k])
+            effect = log_normal(x, at(self.effect, k).mean(self.graph, x), std[k])
             log_p[rows] = np.where(targets, effect, log_p[rows])
         n_parameters = self.networks.n_parameters(self.graph).sum()
         n_parameters += (self.targets * (self.effect.n_parameters(self.graph) + 1)).sum()
@@ -204,8 +198,6 @@ class DCDIG(AbstractBaseline):
 
         A column that resampling made constant is only shifted, where `check` would refuse it.
         """
-        if not resampled:
-            return []
         known, *_ = [AbstractBaseline.check(self, data, known_targets) for data in resampled]
         if not all(np.array_equal(data.counts, resampled[0].counts) for data in resampled):
             raise ConfigError(
