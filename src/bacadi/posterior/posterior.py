@@ -212,7 +212,7 @@ class Posterior:
 
     def draws(self) -> Iterator[tuple[float, Draw]]:
         """Yield weight and draw of all draws that have weight."""
-        for at in map(tuple, np.argwhere(self.weights > 0)):
+        for at in map(tuple, np.argwhere(self.weights > 0).tolist()):
             parameters = {name: parameter.values[at] for name, parameter in self.parameters.items()}
             yield float(self.weights[at]), Draw(self.graph[at], self.intervention_target[at], parameters)
 

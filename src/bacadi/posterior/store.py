@@ -154,7 +154,8 @@ def _checksum(content: FileContent, attrs: dict[str, Any]) -> str:
             values = np.ascontiguousarray(entry.values)
             dims = [node if dim == "node" else dim for dim in entry.full_dims]
             header = [group, name, dims, values.dtype.newbyteorder("=").str, values.shape]
-            state.update(json.dumps(header).encode() + values.tobytes())
+            state.update(json.dumps(header).encode())
+            state.update(values.tobytes())
     return state.hexdigest()
 
 
