@@ -13,7 +13,7 @@ from scipy.stats import norm
 
 from bacadi.baselines.base import Estimate
 from bacadi.baselines.bootstrap import Bootstrap
-from bacadi.baselines.dcdi.dcdi import DCDIG, SCORING_STD, NetworkEstimate
+from bacadi.baselines.dcdi.dcdi import DCDIG, SCORING_STD, NetworkEstimate, at
 from bacadi.baselines.dcdi.model import (
     MIN_STD,
     ContextRows,
@@ -169,7 +169,7 @@ def test_the_likelihood_of_rows_takes_effects_for_targets_and_counts_parameters(
     std = np.full(means.shape, SCORING_STD)
     for k, j in np.argwhere(TARGETS):
         rows = data.context == k + 1
-        means[rows, j] = found.effect.at(k).mean(found.graph, data.x[rows])[:, j]
+        means[rows, j] = at(found.effect, k).mean(found.graph, data.x[rows])[:, j]
         std[rows, j] = max(found.effect_std[k, j], SCORING_STD)
     np.testing.assert_allclose(fitted.log_likelihood, norm.logpdf(data.x, means, std).sum(), rtol=1e-9)
     edges = int(found.graph.sum())
