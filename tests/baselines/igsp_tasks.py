@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bacadi.baselines.ci import StructureTests
-from bacadi.baselines.ut_igsp import Limits, PermutationSearch, ScoredGraph
+from bacadi.baselines.ut_igsp import PermutationSearch, ScoredGraph
 from bacadi.data.contexts import ContextData
 
 N_TASKS, ALPHA, ALPHA_INV = 30, 1e-3, 1e-3
@@ -53,8 +53,8 @@ def our_search(task: ReferenceTask, tests: StructureTests, edges_first: bool) ->
     """The best graph from the task's orders, no target known."""
     rules = PermutationSearch(tests, np.zeros(task.targets.shape, dtype=bool), edges_first)
     rng = np.random.default_rng(0)
-    runs = [rules.descend(rng, rules.imap(order), Limits(depth=4, graphs=10_000)) for order in task.orders]
-    return min(runs, key=lambda found: found.score.key)
+    runs = [rules.descend(rng, rules.imap(order)) for order in task.orders]
+    return min(runs, key=rules.key)
 
 
 def table(x: np.ndarray, context: np.ndarray, n_contexts: int | None = None) -> ContextData:

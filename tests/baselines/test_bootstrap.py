@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import minimize
 
 from bacadi.baselines import JCIPC, AbstractBaseline, Bootstrap, Estimate
-from bacadi.baselines.base import fit_gaussian
+from bacadi.baselines.base import FittedParameters
 from bacadi.baselines.bootstrap import AverageLikelihoodWeights, PosteriorWeights, UniformWeights, resampled
 from bacadi.baselines.dcdi.dcdi import DCDIG
 from bacadi.data.contexts import ContextData
@@ -73,6 +73,10 @@ class Together(Fixed):
 def fit(baseline, n_samples=6, **options):
     jobs = None if baseline.batched else 1
     return run(Bootstrap(baseline, n_samples=n_samples, jobs=jobs, **options), TASK.data)
+
+
+def fit_gaussian(data, graph, targets) -> FittedParameters:
+    return Estimate(graph, targets).fitted(data, graph)
 
 
 def values_of(fitted):

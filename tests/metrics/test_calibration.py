@@ -8,15 +8,8 @@ from sklearn.calibration import calibration_curve
 from sklearn.metrics import brier_score_loss
 
 from bacadi.errors import ConfigError, DataError
-from bacadi.metrics import (
-    Forecasts,
-    brier_score,
-    edge_forecasts,
-    expected_calibration_error,
-    pooled,
-    reliability_curve,
-    target_forecasts,
-)
+from bacadi.metrics import Forecasts, brier_score, edge_forecasts, pooled, target_forecasts
+from bacadi.metrics.calibration import expected_calibration_error, reliability_curve
 from bacadi.simulate.graphs import erdos_renyi_dag
 
 

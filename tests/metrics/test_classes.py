@@ -13,8 +13,8 @@ from bacadi.metrics import (
     favour_undirected,
     sid_bounds,
     structural_hamming_distance,
-    structural_intervention_distance,
 )
+from bacadi.metrics.structure import structural_intervention_distance
 from bacadi.simulate.graphs import erdos_renyi_dag
 
 from ..members import consistent_extensions

@@ -5,15 +5,9 @@ import numpy as np
 import pytest
 
 from bacadi.graph.dag import transitive_closure
-from bacadi.metrics import (
-    ancestor_probabilities,
-    effect_mean_error,
-    expected_ancestral_shd,
-    target_prevalence,
-    top_target_accuracy,
-    total_effect_rmse,
-    total_effects,
-)
+from bacadi.metrics import effect_mean_error, total_effect_rmse, total_effects
+from bacadi.metrics.ranking import target_prevalence, top_target_accuracy
+from bacadi.metrics.structure import ancestor_probabilities, expected_ancestral_shd
 from bacadi.simulate.graphs import erdos_renyi_dag
 
 

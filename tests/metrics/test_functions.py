@@ -149,8 +149,8 @@ def test_functions_keep_their_meaning_when_variables_are_reordered() -> None:
     other = ContextData(data.x[:, order], data.context, tuple(data.variables[i] for i in order), data.contexts, "obs")
     moved = aligned(posterior, other)
     ones = np.ones_like(data.x)
-    _, before = log_rows(posterior, FunctionDensity.of(posterior), data.x, ones)
-    _, after = log_rows(moved, FunctionDensity.of(moved), other.x, ones)
+    _, before = log_rows(posterior, density_of(posterior, data), data.x, ones)
+    _, after = log_rows(moved, density_of(moved, other), other.x, ones)
     np.testing.assert_allclose(after, before, rtol=1e-9)
 
 

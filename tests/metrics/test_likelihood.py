@@ -245,7 +245,7 @@ def test_the_truth_as_a_posterior_scores_as_the_truth(standardize):
     }
     posterior = Posterior.from_draws(task.data, task.graph[None], task.targets[None], parameters=parameters)
     found = held_out_likelihood(Comparison(posterior, task))
-    mean = -task.held_out_log_density().reshape(3, 20).mean()
+    mean = -task.log_density(held_out=True).reshape(3, 20).mean()
     assert found["interventional_nll"] == pytest.approx(mean)
     assert found["predictive_nll"] == pytest.approx(mean)
     assert found["interventional_nll_of_truth"] == pytest.approx(mean)

@@ -5,14 +5,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import auc, average_precision_score, precision_recall_curve
 
 from bacadi.errors import DataError
-from bacadi.metrics import (
-    average_precision,
-    edge_auprc,
-    prevalence,
-    target_auprc,
-    target_average_precision,
-    top_target_accuracy,
-)
+from bacadi.metrics import average_precision, edge_auprc, target_auprc, target_average_precision
+from bacadi.metrics.ranking import prevalence, top_target_accuracy
 from bacadi.simulate.graphs import erdos_renyi_dag
 
 

@@ -10,12 +10,8 @@ from hypothesis import strategies as st
 
 from bacadi.errors import DataError, InferenceError
 from bacadi.graph.enumerate import all_dags
-from bacadi.metrics import (
-    expected_shd,
-    expected_sid,
-    structural_hamming_distance,
-    structural_intervention_distance,
-)
+from bacadi.metrics import expected_shd, expected_sid, structural_hamming_distance
+from bacadi.metrics.structure import structural_intervention_distance
 from bacadi.simulate.graphs import erdos_renyi_dag
 
 from .definition import brute_force_sid, cost_of, dags_up_to_relabelling

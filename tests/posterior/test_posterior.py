@@ -182,7 +182,7 @@ def test_most_probable_graph_adds_the_weight_of_equal_graphs_and_breaks_ties_by_
 def test_consensus_keeps_what_its_docstring_states(seed, threshold):
     rng = np.random.default_rng(seed)
     p = rng.random((6, 6)) * (1 - np.eye(6))
-    graph = consensus(p, threshold)
+    graph = consensus(p, threshold, tuple("abcdefgh"[: len(p)]))
     assert is_acyclic(graph)
     assert (p[graph == 1] > threshold).all()
     for i, j in np.argwhere((p > threshold) & (graph == 0)):

@@ -16,13 +16,10 @@ from bacadi.model.linear import LinearGaussian
 from bacadi.model.mechanism import AbstractMechanism
 from bacadi.posterior import Posterior
 from bacadi.simulate import (
-    Hard,
     HeldOut,
     Interventions,
     RandomErdosRenyi,
-    Scale,
     Shift,
-    Soft,
     SyntheticSpec,
     read_spec,
     read_task,
@@ -30,6 +27,7 @@ from bacadi.simulate import (
     write_task,
 )
 from bacadi.simulate.files import decode_spec
+from bacadi.simulate.synthetic import Hard, Scale, Soft
 
 D, SCALE = 5, 0.3
 
@@ -157,7 +155,7 @@ def test_a_mechanism_is_named_in_a_file_and_evaluated(mine: str, tmp_path: Path)
     attrs = {"configuration": {"model": {"mechanism": encode(spec.mechanism)}}}
     truth = Posterior.from_draws(task.data, task.graph[None], task.targets[None], parameters=parameters, attrs=attrs)
     values = evaluate(truth, task, modules=[mine.split(":")[0]])
-    assert values["interventional_nll"] == pytest.approx(-task.held_out_log_density().reshape(3, 20).mean())
+    assert values["interventional_nll"] == pytest.approx(-task.log_density(held_out=True).reshape(3, 20).mean())
     assert values["interventional_nll"] == pytest.approx(values["interventional_nll_of_truth"])
     with pytest.warns(UserWarning, match="--import mine_of_test_own"):
         assert "interventional_nll" not in evaluate(truth, task)
@@ -174,4 +172,4 @@ def test_a_mechanism_of_the_package_draws_its_own_parameters_too() -> None:
 
 def test_other_classes_are_no_mechanisms() -> None:
     with pytest.raises(ConfigError, match=r"not a AbstractTruth"):
-        decode_spec({"type": "synthetic", "mechanism": {"type": "bacadi.simulate:Hard"}}, "here")
+        decode_spec({"type": "synthetic", "mechanism": {"type": "bacadi.simulate.synthetic:Hard"}}, "here")

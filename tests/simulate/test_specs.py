@@ -17,7 +17,6 @@ from bacadi.config.layers import configure
 from bacadi.config.names import NAMES
 from bacadi.errors import ConfigError
 from bacadi.simulate import (
-    Hard,
     HeldOut,
     Interventions,
     LinearTruth,
@@ -26,13 +25,13 @@ from bacadi.simulate import (
     RandomScaleFree,
     Shift,
     SyntheticSpec,
-    UniformNoise,
     read_spec,
     simulate,
 )
 from bacadi.simulate.expression import GeneExpressionSpec
 from bacadi.simulate.files import decode_spec
 from bacadi.simulate.grn import Dropout, MoleculeCounts
+from bacadi.simulate.synthetic import Hard, UniformNoise
 
 ROOT = Path(__file__).parents[2]
 TASKS = sorted((ROOT / "studies" / "tasks").glob("*.toml"))

@@ -10,21 +10,17 @@ from scipy import stats
 from bacadi.errors import ConfigError
 from bacadi.graph.dag import is_acyclic
 from bacadi.simulate import (
-    Hard,
-    HardAt,
     HeldOut,
     Interventions,
     LinearTruth,
     NeuralTruth,
     RandomErdosRenyi,
     RandomScaleFree,
-    Scale,
     Shift,
-    Soft,
     SyntheticSpec,
-    UniformNoise,
     simulate,
 )
+from bacadi.simulate.synthetic import Hard, HardAt, Scale, Soft, UniformNoise
 
 SMALL = SyntheticSpec(n_variables=6, graph=RandomErdosRenyi(1.5))
 EFFECTS = [Hard(), HardAt(), Shift(), Scale(), Soft()]
@@ -101,7 +97,7 @@ def test_tasks_of_earlier_versions_are_drawn_again(mechanism, effect, row, held_
     interventions, test = Interventions(4, 2, 1, 7, effect), HeldOut(3, 9, 2, effect)
     task = simulate(SyntheticSpec(6, RandomErdosRenyi(1.5), mechanism, UniformNoise(), interventions, test), seed=11)
     np.testing.assert_allclose(task.data.x[-8], row, atol=1e-9)
-    assert (task.held_out.x.sum(), task.held_out_log_density().sum()) == pytest.approx(held_out, rel=1e-7)
+    assert (task.held_out.x.sum(), task.log_density(held_out=True).sum()) == pytest.approx(held_out, rel=1e-7)
 
 
 def test_more_rows_keep_the_network():
@@ -220,7 +216,7 @@ def test_log_density_against_scipy():
     """A linear network with hard interventions is jointly Gaussian: mean and covariance in closed form."""
     task = simulate(SMALL, 11)
     weights, noise = task.weights, task.network.noise_std
-    ours = task.held_out_log_density()
+    ours = task.log_density(held_out=True)
     for k in range(task.held_out.n_contexts):
         rows = task.held_out.context == k + 1
         hit = task.held_out_targets[k] == 1

@@ -23,8 +23,12 @@ from bacadi.config.choices import Choice
 from bacadi.data.contexts import ContextData
 from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError, DataError
+from bacadi.model.noise import log_normal
 
-LOG_2PI = float(np.log(2 * np.pi))
+Graph = Int8[np.ndarray, "d d"]
+Targets = Int8[np.ndarray, "M d"]
+Rows = Float[np.ndarray, "n d"]
+Column = Float[np.ndarray, " n"]
 
 # A residual variance below this share of the column's variance is due to too few rows, not a property of the data.
 MIN_VARIANCE_SHARE = 1e-6
@@ -49,55 +53,12 @@ class LinearNode(NamedTuple):
     intercept: float
     noise_std: float
 
-    def log_density(
-        self, parents: Float[np.ndarray, "n p"], column: Float[np.ndarray, " n"]
-    ) -> Float[np.ndarray, " n"]:
+    def log_density(self, parents: Float[np.ndarray, "n p"], column: Column) -> Column:
         """log p(x_j | x_parents), row by row."""
         return log_normal(column, parents @ self.weight + self.intercept, self.noise_std)
 
 
-def fit_gaussian(
-    data: ContextData, graph: Int8[np.ndarray, "d d"], targets: Int8[np.ndarray, "M d"]
-) -> FittedParameters:
-    """Fit the most likely parameters of a DAG, each variable without the rows where it is a target.
-
-    The standard deviation of an effect is at least the noise of its variable: one row has none, and its density would
-    be infinite. A variable counts two parameters (intercept, noise), an edge one, a target two (mean, noise).
-
-    >>> data = ContextData(np.array([[0.0, 1.0], [2.0, 2.0], [4.0, 9.0]]), np.array([0, 0, 1]), ("a", "b"), ("k",))
-    >>> fit = fit_gaussian(data, np.array([[0, 1], [0, 0]], np.int8), np.array([[0, 1]], np.int8))
-    >>> fit.parameters["weight"].values.round(6).tolist(), fit.parameters["effect_mean"].values.tolist()
-    ([[0.0, 0.5], [0.0, 0.0]], [[0.0, 9.0]])
-    >>> fit.n_parameters
-    7
-    """
-    (n_contexts, d), x = targets.shape, data.x
-    hit = np.vstack([np.zeros((1, d), dtype=bool), targets != 0])[data.context]
-    weight, intercept, noise_std = np.zeros((d, d)), np.zeros(d), np.ones(d)
-    effect_mean, effect_std = np.zeros((n_contexts, d)), np.zeros((n_contexts, d))
-    log_likelihood = 0.0
-    for j in range(d):
-        parents, free = graph[:, j] != 0, ~hit[:, j]
-        node = fit_node(x, j, parents, free)
-        weight[parents, j], intercept[j], noise_std[j] = node
-        log_likelihood += float(node.log_density(x[free][:, parents], x[free, j]).sum())
-        for k in np.flatnonzero(targets[:, j]):
-            rows = x[data.context == k + 1, j]
-            effect_mean[k, j], effect_std[k, j] = rows.mean(), max(rows.std(), node.noise_std)
-            log_likelihood += float(log_normal(rows, effect_mean[k, j], effect_std[k, j]).sum())
-    parameters = {
-        "weight": Labelled(weight, ("source", "target")),
-        "intercept": Labelled(intercept, ("node",)),
-        "noise_std": Labelled(noise_std, ("node",)),
-        "effect_mean": Labelled(effect_mean, ("context", "node")),
-        "effect_noise_std": Labelled(effect_std, ("context", "node")),
-    }
-    return FittedParameters(parameters, log_likelihood, 2 * d + int(graph.sum()) + 2 * int(targets.sum()))
-
-
-def fit_node(
-    x: Float[np.ndarray, "n d"], node: int, parents: Bool[np.ndarray, " d"], rows: Bool[np.ndarray, " n"]
-) -> LinearNode:
+def fit_node(x: Rows, node: int, parents: Bool[np.ndarray, " d"], rows: Bool[np.ndarray, " n"]) -> LinearNode:
     """Fit (w, b) of a variable by least squares and σ² = 1/n Σ residual² over the marked rows; over all if none is.
 
     With too few rows for the parents σ² would be 0; it is at least `MIN_VARIANCE_SHARE` of the column's variance.
@@ -117,17 +78,6 @@ def fit_node(
     return LinearNode(weight, float(middle - centre @ weight), float(noise_std))
 
 
-def log_normal(
-    x: Float[np.ndarray, "..."], mean: Float[np.ndarray, "..."] | float, std: Float[np.ndarray, "..."] | float
-) -> Float[np.ndarray, "..."]:
-    """log N(x; mean, std²), entry by entry.
-
-    >>> float(log_normal(np.array(0.0), 0.0, 1.0).round(3))
-    -0.919
-    """
-    return np.asarray(-0.5 * (LOG_2PI + ((x - mean) / std) ** 2) - np.log(std))
-
-
 # The parameter of a posterior that holds the classes of DAGs beside the DAGs drawn from them; the metrics score it.
 CLASS_PARAMETER = "cpdag"
 
@@ -143,15 +93,46 @@ class Estimate:
     `targets[k, i] = 1` where context k + 1 intervenes on variable i.
     """
 
-    graph: Int8[np.ndarray, "d d"]
-    targets: Int8[np.ndarray, "M d"]
+    graph: Graph
+    targets: Targets
 
-    def fitted(self, data: ContextData, dag: Int8[np.ndarray, "d d"]) -> FittedParameters:
+    def fitted(self, data: ContextData, dag: Graph) -> FittedParameters:
         """Parameters for a DAG of the class, with their log-likelihood on `data`.
 
-        Linear Gaussian by maximum likelihood; a baseline that learns its own mechanisms overrides this.
+        Linear Gaussian by maximum likelihood, each variable without the rows where it is a target; a baseline that
+        learns its own mechanisms overrides this. The standard deviation of an effect is at least the noise of its
+        variable: one row has none, and its density would be infinite. A variable counts two parameters (intercept,
+        noise), an edge one, a target two (mean, noise).
+
+        >>> data = ContextData(np.array([[0.0, 1.0], [2.0, 2.0], [4.0, 9.0]]), np.array([0, 0, 1]), ("a", "b"), ("k",))
+        >>> graph = np.array([[0, 1], [0, 0]], np.int8)
+        >>> fit = Estimate(graph, np.array([[0, 1]], np.int8)).fitted(data, graph)
+        >>> fit.parameters["weight"].values.round(6).tolist(), fit.parameters["effect_mean"].values.tolist()
+        ([[0.0, 0.5], [0.0, 0.0]], [[0.0, 9.0]])
+        >>> fit.n_parameters
+        7
         """
-        return fit_gaussian(data, dag, self.targets)
+        d, x = data.n_variables, data.x
+        hit = np.vstack([np.zeros((1, d), dtype=bool), self.targets != 0])[data.context]
+        weight, intercept, noise_std = np.zeros((d, d)), np.zeros(d), np.ones(d)
+        effect_mean, effect_std, log_likelihood = np.zeros(self.targets.shape), np.zeros(self.targets.shape), 0.0
+        for j in range(d):
+            parents, free = dag[:, j] != 0, ~hit[:, j]
+            node = fit_node(x, j, parents, free)
+            weight[parents, j], intercept[j], noise_std[j] = node
+            log_likelihood += float(node.log_density(x[free][:, parents], x[free, j]).sum())
+            for k in np.flatnonzero(self.targets[:, j]):
+                rows = x[data.context == k + 1, j]
+                effect_mean[k, j], effect_std[k, j] = rows.mean(), max(rows.std(), node.noise_std)
+                log_likelihood += float(log_normal(rows, effect_mean[k, j], effect_std[k, j]).sum())
+        parameters = {
+            "weight": Labelled(weight, ("source", "target")),
+            "intercept": Labelled(intercept, ("node",)),
+            "noise_std": Labelled(noise_std, ("node",)),
+            "effect_mean": Labelled(effect_mean, ("context", "node")),
+            "effect_noise_std": Labelled(effect_std, ("context", "node")),
+        }
+        return FittedParameters(parameters, log_likelihood, 2 * d + int(dag.sum()) + 2 * int(self.targets.sum()))
 
 
 class AbstractBaseline(Choice):
@@ -183,9 +164,8 @@ class AbstractBaseline(Choice):
         if (empty := np.flatnonzero(data.counts[1:] == 0)).size:
             raise DataError(f"Context '{data.contexts[empty[0]]}' has no row; leave it out or give it rows.")
         if (bad := np.argwhere(~np.isfinite(data.x))).size:
-            row, column = bad[0]
-            name = data.variables[column]
-            raise DataError(f"Row {row + 1} of column '{name}' is missing or infinite; fill it in or drop the row.")
+            where = f"Row {bad[0, 0] + 1} of column '{data.variables[bad[0, 1]]}'"
+            raise DataError(f"{where} is missing or infinite; fill it in or drop the row.")
         shape = (data.n_contexts, data.n_variables)
         known = np.full(shape, np.nan) if known_targets is None else np.asarray(known_targets, dtype=float)
         if known.shape != shape:
@@ -203,8 +183,7 @@ class AbstractBaseline(Choice):
         self, rng: np.random.Generator, resampled: Sequence[ContextData], known_targets: KnownTargets
     ) -> Sequence[Estimate]:
         """Estimate from several data sets of one shape; overridden where one program can run them all."""
-        children = rng.spawn(len(resampled))
-        return [self.estimate(child, data, known_targets) for child, data in zip(children, resampled, strict=True)]
+        return [self.estimate(rng, data, known_targets) for data in resampled]
 
     @property
     def batched(self) -> bool:
@@ -213,9 +192,7 @@ class AbstractBaseline(Choice):
 
     def relaxed(self) -> "AbstractBaseline":
         """The same baseline with its level `alpha` halved, if it has one: fewer edges, smaller matrices."""
-        if not hasattr(self, "alpha"):
-            return self
-        return self.replace(alpha=self.alpha / 2)
+        return self.replace(alpha=self.alpha / 2) if hasattr(self, "alpha") else self
 
 
 def package(module: str, method: str, distribution: str | None = None) -> Any:

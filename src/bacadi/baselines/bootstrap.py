@@ -9,7 +9,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int8
@@ -17,7 +17,7 @@ from joblib import Parallel, cpu_count, delayed  # type: ignore[import-untyped]
 from joblib.externals.loky import get_reusable_executor  # type: ignore[import-untyped]
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from bacadi.baselines.base import CLASS_PARAMETER, AbstractBaseline, Estimate
+from bacadi.baselines.base import CLASS_PARAMETER, AbstractBaseline, Estimate, FittedParameters
 from bacadi.config.choices import Choice, option
 from bacadi.data.contexts import ContextData
 from bacadi.data.labelled import Labelled
@@ -29,22 +29,14 @@ from bacadi.posterior import weights
 from bacadi.posterior.posterior import Posterior
 
 
-class BootstrapScore(NamedTuple):
-    """The numbers that a weight can depend on: log-likelihoods of a pair (graph, targets) at its parameters."""
-
-    log_likelihood: float  # of the data
-    average_on_sample: float  # of the bootstrap sample the pair was learned from, per row
-    n_parameters: int
-    n_rows: int
-
-
 class AbstractWeights(Choice):
     """The log weight of a pair (graph, targets), up to a constant."""
 
-    once: ClassVar[bool]  # whether a pair that several samples found counts once, or as often as it was found
+    once: ClassVar[bool] = True  # whether a pair that several samples found counts once, or as often as it was found
 
     @abstractmethod
-    def log_p(self, score: BootstrapScore) -> float: ...
+    def log_p(self, fit: FittedParameters, average: float, n_rows: int) -> float:
+        """From its fit to the data, its average log-likelihood per row of its own sample, and the number of rows."""
 
 
 class PosteriorWeights(AbstractWeights):
@@ -52,27 +44,23 @@ class PosteriorWeights(AbstractWeights):
 
     Graphs and targets are equally probable a priori; a pair counts once however often it was found.
 
-    >>> round(PosteriorWeights().log_p(BootstrapScore(-10.0, -2.0, 2, 100)), 3)
+    >>> round(PosteriorWeights().log_p(FittedParameters({}, -10.0, 2), -2.0, 100), 3)
     -14.605
     """
 
-    once = True
-
-    def log_p(self, score: BootstrapScore) -> float:
-        return score.log_likelihood - 0.5 * score.n_parameters * float(np.log(score.n_rows))
+    def log_p(self, fit: FittedParameters, average: float, n_rows: int) -> float:
+        return fit.log_likelihood - 0.5 * fit.n_parameters * float(np.log(n_rows))
 
 
 class AverageLikelihoodWeights(AbstractWeights):
     """The authors' code: exp(average log-likelihood per row) on the bootstrap sample; a pair counts once.
 
-    >>> AverageLikelihoodWeights().log_p(BootstrapScore(-10.0, -2.0, 2, 100))
+    >>> AverageLikelihoodWeights().log_p(FittedParameters({}, -10.0, 2), -2.0, 100)
     -2.0
     """
 
-    once = True
-
-    def log_p(self, score: BootstrapScore) -> float:
-        return score.average_on_sample
+    def log_p(self, fit: FittedParameters, average: float, n_rows: int) -> float:
+        return average
 
 
 class UniformWeights(AbstractWeights):
@@ -80,7 +68,7 @@ class UniformWeights(AbstractWeights):
 
     once = False
 
-    def log_p(self, score: BootstrapScore) -> float:
+    def log_p(self, fit: FittedParameters, average: float, n_rows: int) -> float:
         return 0.0
 
 
@@ -176,37 +164,25 @@ class Bootstrap(AbstractMethod):
             raise
 
     def _posterior(self, problem: Problem, draws: list[BootstrapDraw], n_dropped: int) -> Posterior:
-        data, n_rows = problem.data, problem.data.n_rows
+        data, known = problem.data, Labelled(problem.known_targets, ("context", "node"))
         fits = [draw.estimate.fitted(data, draw.dag) for draw in draws]
-        scores = [
-            BootstrapScore(fit.log_likelihood, draw.average_log_likelihood, fit.n_parameters, n_rows)
-            for draw, fit in zip(draws, fits, strict=True)
-        ]
-        classes = np.stack([draw.estimate.graph for draw in draws])
-        targets = np.stack([draw.estimate.targets for draw in draws])
-        log_p = np.array([self.weights.log_p(score) for score in scores])
+        estimates, dags, averages, retries = zip(*draws, strict=True)
+        classes, targets = (np.stack([getattr(one, name) for one in estimates]) for name in ("graph", "targets"))
+        log_p = np.array([self.weights.log_p(*pair, data.n_rows) for pair in zip(fits, averages, strict=True)])
         if self.weights.once:
-            log_p -= np.log(_multiplicity(classes, targets))
+            keys = [graph.tobytes() + hits.tobytes() for graph, hits in zip(classes, targets, strict=True)]
+            log_p -= np.log([keys.count(key) for key in keys])
         parameters = {
             name: Labelled(np.array([fit.parameters[name].values for fit in fits]), dims)
             for name, (_, dims) in fits[0].parameters.items()
         }
         if self.baseline.finds_classes or (classes & classes.swapaxes(1, 2)).any():
             parameters[CLASS_PARAMETER] = Labelled(classes, ("source", "target"))
-        posterior = Posterior.from_draws(
-            data,
-            np.stack([draw.dag for draw in draws]),
-            targets,
-            log_p,
-            weights.posterior,
-            parameters=parameters,
-            sample_stats={
-                "log_likelihood": Labelled(np.array([fit.log_likelihood for fit in fits])),
-                "n_retries": Labelled(np.array([draw.n_retries for draw in draws])),
-            },
-            constant_data={"known_target": Labelled(problem.known_targets, ("context", "node"))},
-            attrs={"n_dropped": n_dropped},
-        )
+        stats = {"log_likelihood": [fit.log_likelihood for fit in fits], "n_retries": retries}
+        groups: dict[str, Any] = {"parameters": parameters, "constant_data": {"known_target": known}}
+        groups["sample_stats"] = {name: Labelled(np.array(values)) for name, values in stats.items()}
+        groups["attrs"] = {"n_dropped": n_dropped}
+        posterior = Posterior.from_draws(data, np.stack(dags), targets, log_p, weights.posterior, **groups)
         return replace(posterior, attrs=posterior.attrs | {"warnings": _doubts(posterior, n_dropped)})
 
 
@@ -245,22 +221,16 @@ def run_samples(
 
     All randomness comes from `seeds`: the rows of each sample, its search (a batch uses the first seed) and its DAG.
     """
-    generators = [tuple(map(np.random.default_rng, seed.spawn(3))) for seed in seeds]
-    samples = [resampled(of_rows, data) for of_rows, _, _ in generators]
-    of_search = generators[0][1]
+    of_rows, (of_search, *_), of_dags = zip(*(map(np.random.default_rng, seed.spawn(3)) for seed in seeds), strict=True)
+    samples = [resampled(rng, data) for rng in of_rows]
     baseline, failure = bootstrap.baseline, ""
     # The last bits of a sum depend on the number of threads, and the result must not; the matrices are small anyway.
     with threadpool_limits(1):
         for n_retries in range(bootstrap.max_retries + 1):
             try:
-                if baseline.batched:
-                    estimates = baseline.estimate_many(of_search, samples, known)
-                else:
-                    estimates = [baseline.estimate(of_search, samples[0], known)]
-                return [
-                    _draw(of_dag, sample, estimate, n_retries)
-                    for (_, _, of_dag), sample, estimate in zip(generators, samples, estimates, strict=True)
-                ]
+                estimates = baseline.estimate_many(of_search, samples, known)
+                parts = zip(of_dags, samples, estimates, strict=True)
+                return [_draw(*part, n_retries) for part in parts]
             except (InferenceError, DataError) as error:
                 failure, baseline = str(error), baseline.relaxed()
     return [failure] * len(seeds)
@@ -276,9 +246,3 @@ def _draw(rng: np.random.Generator, sample: ContextData, estimate: Estimate, n_r
             "let it return a DAG, a CPDAG or an interventional CPDAG."
         ) from error
     return BootstrapDraw(estimate, dag, estimate.fitted(sample, dag).log_likelihood / sample.n_rows, n_retries)
-
-
-def _multiplicity(classes: Int8[np.ndarray, "n d d"], targets: Int8[np.ndarray, "n M d"]) -> Float[np.ndarray, " n"]:
-    """How often the (graph, targets) of each estimate was found."""
-    keys = [graph.tobytes() + of_contexts.tobytes() for graph, of_contexts in zip(classes, targets, strict=True)]
-    return np.array([keys.count(key) for key in keys], dtype=float)

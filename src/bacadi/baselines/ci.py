@@ -12,10 +12,10 @@ standard normal variable if x and y are independent given S.
 
 from collections.abc import Iterable
 from math import atanh, erfc, inf, sqrt
-from typing import NamedTuple, Protocol, SupportsIndex, runtime_checkable
+from typing import NamedTuple, Protocol, SupportsIndex
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from scipy.special import fdtrc, ndtri
 
 from bacadi.data.contexts import ContextData
@@ -29,6 +29,8 @@ _LEFT = 1e-10
 _SPREAD = 1e-6
 # A column that others explain up to this share of its variance is refused as a function of them.
 DETERMINED = 1e-9
+
+Numbers = Shaped[np.ndarray, " M"] | float
 
 
 # Correlations
@@ -212,7 +214,6 @@ class PartialCorrelationTest:
 # Permutation searches: UT-IGSP
 
 
-@runtime_checkable
 class StructureTests(Protocol):
     """The questions a permutation search asks; data, or an oracle, answer them."""
 
@@ -236,10 +237,8 @@ class GaussianTests:
     def __init__(self, data: ContextData, alpha: float, alpha_inv: float) -> None:
         # Only observational rows: with unknown targets no other row is sure to follow the observational distribution.
         self._correlation = correlation(data.x[data.context == 0])
-        self._rows = int(data.counts[0])
-        self._quantile = float(-ndtri(alpha / 2))
-        self._scatter = scatters(data)
-        self._alpha_inv = alpha_inv
+        self._rows, self._quantile = int(data.counts[0]), float(-ndtri(alpha / 2))
+        self._scatter, self._alpha_inv = scatters(data), alpha_inv
         self._independent: dict[tuple[int, int, int], bool] = {}
         self._changed: dict[tuple[int, int], int] = {}
 
@@ -296,15 +295,13 @@ def scatters(data: ContextData) -> Scatters:
     """The scatter matrices of the contexts; S_0k = S_0 + S_k + n_0 n_k / (n_0 + n_k) (m_0 - m_k)(m_0 - m_k)'."""
     spread = data.x.std(axis=0)
     x = (data.x - data.x.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-    parts = [x[data.context == k] for k in range(data.n_contexts + 1)]
-    rows = np.array([len(part) for part in parts])
+    parts, rows = data.by_context(x), data.counts
     means = np.stack([part.mean(axis=0) for part in parts])
     alone = np.stack([(part - mean).T @ (part - mean) for part, mean in zip(parts, means, strict=True)])
     shift = means[1:] - means[0]
     factor = rows[0] * rows[1:] / (rows[0] + rows[1:])
     pooled = alone[0] + alone[1:] + factor[:, None, None] * shift[:, :, None] * shift[:, None, :]
-    matrices = np.concatenate([alone, pooled])
-    n = np.concatenate([rows, rows[0] + rows[1:]])
+    matrices, n = np.concatenate([alone, pooled]), np.concatenate([rows, rows[0] + rows[1:]])
     constant = np.diagonal(matrices, axis1=1, axis2=2) <= _SPREAD**2 * n[:, None]
     matrices[constant[:, :, None] | constant[:, None, :]] = 0.0
     return Scatters(matrices, rows, np.array([len(np.unique(part, axis=0)) for part in parts]))
@@ -321,26 +318,18 @@ def changes(scatter: Scatters, columns: Int[np.ndarray, " c"], alpha: float) -> 
     alpha. Without degrees of freedom nothing is said to change.
     """
     residual, rank = residual_squares(scatter.matrices, columns)
-    m = len(scatter.rows)
-    n0, nk = scatter.rows[0], scatter.rows[1:]
+    m, n0, nk = len(scatter.rows), scatter.rows[0], scatter.rows[1:]
     r0, rk, r0k = rank[0], rank[1:m], rank[m:]
     alone, both = residual[0] + residual[1:m], residual[m:]
     more, free = r0 + rk - r0k, n0 + nk - r0 - rk
     moved = _upper(both - alone, more, alone, free, noise=_LEFT * both)
     comparable = (scatter.distinct[0] > r0) & (scatter.distinct[1:] > rk)
-    spread = 2 * np.minimum(
-        _upper(residual[0], n0 - r0, residual[1:m], nk - rk), _upper(residual[1:m], nk - rk, residual[0], n0 - r0)
-    )
+    usual, other = (residual[0], n0 - r0), (residual[1:m], nk - rk)
+    spread = 2 * np.minimum(_upper(*usual, *other), _upper(*other, *usual))
     return np.where(comparable, np.minimum(moved, spread) < alpha / 2, moved < alpha)
 
 
-def _upper(
-    top: Float[np.ndarray, " M"] | float,
-    top_free: Int[np.ndarray, " M"] | int,
-    bottom: Float[np.ndarray, " M"] | float,
-    bottom_free: Int[np.ndarray, " M"] | int,
-    noise: Float[np.ndarray, " M"] | float = 0.0,
-) -> Float[np.ndarray, " M"]:
+def _upper(top: Numbers, top_free: Numbers, bottom: Numbers, bottom_free: Numbers, noise: Numbers = 0.0) -> np.ndarray:
     """P(F > (top / top_free) / (bottom / bottom_free)); 1 without degrees of freedom or where `top` is only `noise`."""
     top, bottom = np.broadcast_arrays(top, bottom)
     testable = (np.asarray(top_free) > 0) & (np.asarray(bottom_free) > 0) & (top > noise)

@@ -7,7 +7,6 @@ penalty 1 is BIC. Both answer with a class of DAGs and do not use the random gen
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import ClassVar, Self
 
 import numpy as np
@@ -34,7 +33,7 @@ class AbstractGreedySearch(AbstractBaseline):
 
     def relaxed(self) -> Self:
         """The same with twice the penalty: fewer edges, smaller matrices."""
-        return replace(self, penalty=2 * self.penalty)
+        return self.replace(penalty=2 * self.penalty)
 
     def _per_parameter(self, data: ContextData) -> float:
         return self.penalty * 0.5 * float(np.log(data.n_rows))
@@ -68,8 +67,7 @@ class GIES(AbstractGreedySearch):
                 f"GIES has to know every target, and those of context '{data.contexts[unknown[0]]}' are not all known; "
                 "give them with --targets known or --targets FILE.csv, or use another method."
             )
-        always = np.flatnonzero(known.all(axis=0) & (data.counts[0] == 0) & (data.n_contexts > 0))
-        if always.size:
+        if (always := np.flatnonzero(known.all(axis=0) & (data.counts[0] == 0) & (data.n_contexts > 0))).size:
             raise DataError(
                 f"Column '{data.variables[always[0]]}' is a target in every row, so GIES learns nothing about it; "
                 "add rows where it is left alone or drop it."
@@ -79,10 +77,9 @@ class GIES(AbstractGreedySearch):
     def estimate(self, rng: np.random.Generator, data: ContextData, known_targets: KnownTargets) -> Estimate:
         targets = self.check(data, known_targets).astype(np.int8)
         gies, scores = package("gies", self.name), package("gies.scores.gauss_int_l0_pen", self.name)
-        rows = environments(data)
-        of_context = [np.flatnonzero(targets[k - 1]).tolist() if k else [] for k in rows]
+        of_context = [np.flatnonzero(targets[k - 1]).tolist() if k else [] for k in np.unique(data.context)]
         with self._singularities_named(data):
-            score = scores.GaussIntL0Pen(list(rows.values()), of_context, lmbda=self._per_parameter(data))
+            score = scores.GaussIntL0Pen(_environments(data), of_context, lmbda=self._per_parameter(data))
             graph, _ = gies.fit(score)
         return Estimate((graph != 0).astype(np.int8), targets)
 
@@ -102,34 +99,25 @@ class GnIES(AbstractGreedySearch):
 
     def check(self, data: ContextData, known_targets: KnownTargets) -> Float[np.ndarray, "M d"]:
         known = super().check(data, known_targets)
-        names = (data.observational or "the observational one", *data.contexts)
         if (single := np.flatnonzero(data.counts == 1)).size:
+            name = (data.observational or "the observational one", *data.contexts)[single[0]]
             raise DataError(
-                f"Context '{names[single[0]]}' has one row, and GnIES needs a covariance in each; "
+                f"Context '{name}' has one row, and GnIES needs a covariance in each; "
                 "leave the context out or use another method."
             )
         return known
 
     def estimate(self, rng: np.random.Generator, data: ContextData, known_targets: KnownTargets) -> Estimate:
         known = self.check(data, known_targets)
-        gnies = package("gnies", self.name)
+        gnies, fixed = package("gnies", self.name), set(np.flatnonzero((known == 1).any(axis=0)).tolist())
+        options = {"lmbda": self._per_parameter(data), "known_targets": fixed, "center": self.centered}
         with self._singularities_named(data):
-            _, graph, inferred = gnies.fit(
-                list(environments(data).values()),
-                lmbda=self._per_parameter(data),
-                known_targets=set(np.flatnonzero((known == 1).any(axis=0)).tolist()),
-                center=self.centered,
-            )
+            _, graph, inferred = gnies.fit(_environments(data), **options)
         somewhere = np.isin(np.arange(data.n_variables), list(inferred))
         targets = np.where(np.isnan(known), somewhere, known).astype(np.int8)
         return Estimate((graph != 0).astype(np.int8), targets)
 
 
-def environments(data: ContextData) -> dict[int, Float[np.ndarray, "n d"]]:
-    """The rows of each context that has any, 0 for the observational one.
-
-    >>> data = ContextData(np.array([[1.0], [2.0], [3.0]]), np.array([1, 0, 1]), ("a",), ("k",), "obs")
-    >>> {k: x.ravel().tolist() for k, x in environments(data).items()}
-    {0: [2.0], 1: [1.0, 3.0]}
-    """
-    return {int(k): data.x[data.context == k] for k in np.unique(data.context)}
+def _environments(data: ContextData) -> list[Float[np.ndarray, "n d"]]:
+    """The rows of each context that has any, the observational one first."""
+    return [rows for rows in data.by_context() if len(rows)]

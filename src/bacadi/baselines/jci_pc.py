@@ -11,13 +11,14 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Bool, Float, Int, Int8, Shaped
 
-from bacadi.baselines.base import AbstractBaseline, Estimate, KnownTargets, package
+from bacadi.baselines.base import AbstractBaseline, Estimate, Graph, KnownTargets, Targets, package
 from bacadi.baselines.ci import Columns, PartialCorrelationTest, not_constant, singular_columns
 from bacadi.config.choices import option
 from bacadi.data.contexts import ContextData
 from bacadi.errors import DataError
 from bacadi.graph.equivalence import consistent_extension, i_cpdag, meek_closure
 
+Joined = Bool[np.ndarray, "c c"]
 Separators = dict[tuple[int, int], set[int]]
 _SKELETON = "causallearn.utils.PCUtils.SkeletonDiscovery"
 
@@ -70,9 +71,7 @@ class JCIPC(AbstractBaseline):
             graph[np.ix_(varies, varies)], targets[np.ix_(acts, varies)] = self._search(rng, columns)
         return Estimate(graph, targets)
 
-    def _search(
-        self, rng: np.random.Generator, columns: Columns
-    ) -> tuple[Int8[np.ndarray, "d d"], Int8[np.ndarray, "m d"]]:
+    def _search(self, rng: np.random.Generator, columns: Columns) -> tuple[Graph, Targets]:
         """The class of the variables and the targets of the indicators."""
         d = columns.n_variables
         joined, separators = self._skeleton(columns)
@@ -85,13 +84,12 @@ class JCIPC(AbstractBaseline):
             graph = i_cpdag(nearest_dag(graph), targets)
         return graph, targets
 
-    def _skeleton(self, columns: Columns) -> tuple[Bool[np.ndarray, "c c"], Separators]:
+    def _skeleton(self, columns: Columns) -> tuple[Joined, Separators]:
         """Which columns are joined, and all columns that separated a pair that is not."""
         d = columns.n_variables
         test = PartialCorrelationTest(columns, self.max_tests)
-        result = package(_SKELETON, self.name, "causal-learn").skeleton_discovery(
-            columns.x, self.alpha, test, stable=True, show_progress=False, max_k=self.max_conditioning
-        )
+        search = package(_SKELETON, self.name, "causal-learn").skeleton_discovery
+        result = search(columns.x, self.alpha, test, stable=True, show_progress=False, max_k=self.max_conditioning)
         joined = result.G.graph != 0
         separators = {
             (a, b): {int(node) for given in result.sepset[a, b] or () for node in given}
@@ -132,9 +130,7 @@ def _cost_as_sink(edges: Bool[np.ndarray, "d d"], node: int, others: Int[np.ndar
     return int((out & ~into).sum()), int(apart.sum()) - len(undirected)
 
 
-def _with_colliders(
-    joined: Bool[np.ndarray, "c c"], separators: Separators, n_variables: int
-) -> Int8[np.ndarray, "c c"]:
+def _with_colliders(joined: Joined, separators: Separators, n_variables: int) -> Int8[np.ndarray, "c c"]:
     """Edges out of the indicators, then a -> y <- b wherever y separated no non-adjacent a and b; the first come wins.
 
     Colliders with an indicator come first, for their other direction is known.

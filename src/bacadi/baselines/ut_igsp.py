@@ -6,10 +6,11 @@ interventions. A graph is the tuple of its nodes' parents, each a bit mask.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int, Int8
+from jaxtyping import Bool, Float, Int8
 
 from bacadi.baselines.base import AbstractBaseline, Estimate, KnownTargets
 from bacadi.baselines.ci import GaussianTests, StructureTests, mask_of, members
@@ -19,48 +20,39 @@ from bacadi.errors import DataError
 from bacadi.graph.equivalence import i_cpdag
 
 Parents = tuple[int, ...]
+Known = Bool[np.ndarray, "M d"]
 
-
-class Limits(NamedTuple):
-    """How far a search looks for a better graph among equally good ones."""
-
-    depth: int  # reversals in a row that do not improve the score
-    graphs: int  # graphs looked at before the search gives up
-
-
-class PermutationScore(NamedTuple):
-    """What is minimised: edges plus changed mechanisms that no known target explains, or edges first."""
-
-    edges: int
-    changes: int
-    edges_first: bool
-
-    @property
-    def key(self) -> tuple[int, ...]:
-        return (self.edges, self.changes) if self.edges_first else (self.edges + self.changes,)
+# Equally good graphs that one search may hold while it looks for a better one. On the paper's tasks it holds a few
+# tens; a complete graph, all of whose orders are as good, has thousands within four reversals.
+_GRAPHS = 200
 
 
 class ScoredGraph(NamedTuple):
-    """A graph of the search."""
+    """A graph of the search, with its edges and its changed mechanisms that no known target explains."""
 
     parents: Parents
-    score: PermutationScore
+    edges: int
+    changes: int
 
 
 class PermutationSearch:
     """The search's rules: which graph scores what, and which graphs are one reversal away.
 
-    `known[k, i]` is true where context k + 1 is known to intervene on variable i.
+    `known[k, i]` is true where context k + 1 is known to intervene on variable i. Up to `depth` reversals in a row may
+    leave the score as it is.
     """
 
-    def __init__(self, tests: StructureTests, known: Bool[np.ndarray, "M d"], edges_first: bool) -> None:
-        self._tests = tests
-        self._edges_first = edges_first
+    def __init__(self, tests: StructureTests, known: Known, edges_first: bool, depth: int = 4) -> None:
+        self._tests, self._edges_first, self._depth = tests, edges_first, depth
         self._targeted = [mask_of(column) for column in known.T]
 
-    def score(self, parents: Parents) -> PermutationScore:
+    def scored(self, parents: Parents) -> ScoredGraph:
         edges = sum(mask.bit_count() for mask in parents)
-        return PermutationScore(edges, sum(self._cost(*node) for node in enumerate(parents)), self._edges_first)
+        return ScoredGraph(parents, edges, sum(self._cost(*node) for node in enumerate(parents)))
+
+    def key(self, graph: ScoredGraph) -> tuple[int, ...]:
+        """What is minimised: edges plus changed mechanisms, or edges first."""
+        return graph[1:] if self._edges_first else (graph.edges + graph.changes,)
 
     def imap(self, order: Sequence[int]) -> ScoredGraph:
         """The graph whose parents of j are the earlier i dependent on j given all others earlier: a minimal I-map."""
@@ -68,28 +60,27 @@ class PermutationSearch:
         for node in order:
             parents[node] = self._boundary(node, earlier)
             earlier |= 1 << node
-        return ScoredGraph(tuple(parents), self.score(tuple(parents)))
+        return self.scored(tuple(parents))
 
-    def descend(self, rng: np.random.Generator, graph: ScoredGraph, limits: Limits) -> ScoredGraph:
-        """Reverse covered edges while this improves the score, over up to `limits.depth` reversals that keep it."""
-        while (better := self._improve(rng, graph, limits)) is not None:
+    def descend(self, rng: np.random.Generator, graph: ScoredGraph) -> ScoredGraph:
+        """Reverse covered edges while this improves the score, over up to `depth` reversals that keep it."""
+        while (better := self._improve(rng, graph)) is not None:
             graph = better
         return graph
 
-    def _improve(self, rng: np.random.Generator, start: ScoredGraph, limits: Limits) -> ScoredGraph | None:
+    def _improve(self, rng: np.random.Generator, start: ScoredGraph) -> ScoredGraph | None:
         """The best neighbour that scores better, of the first graph with one in a depth-first walk of equal graphs."""
-        seen = {start.parents}
-        stack = [(start, 0)]
+        seen, stack, goal = {start.parents}, [(start, 0)], self.key(start)
         while stack:
             graph, depth = stack.pop()
             nearby = list(self._neighbours(graph))
-            best = min(nearby, key=lambda other: other.score.key, default=graph)
-            if best.score.key < start.score.key:
+            best = min(nearby, key=self.key, default=graph)
+            if self.key(best) < goal:
                 return best
-            if depth == limits.depth:
+            if depth == self._depth:
                 continue
-            equal = [other for other in nearby if other.score.key == start.score.key and other.parents not in seen]
-            for pick in rng.permutation(len(equal))[: limits.graphs - len(seen)]:
+            equal = [other for other in nearby if self.key(other) == goal and other.parents not in seen]
+            for pick in rng.permutation(len(equal))[: _GRAPHS - len(seen)]:
                 seen.add(equal[pick].parents)
                 stack.append((equal[pick], depth + 1))
         return None
@@ -118,11 +109,11 @@ class PermutationSearch:
                 of_j &= ~(1 << k)
         changed = {i: of_i, j: of_j}
         parents = tuple(changed.get(node, mask) for node, mask in enumerate(graph.parents))
-        edges, changes = graph.score.edges, graph.score.changes
+        _, edges, changes = graph
         for node, mask in changed.items():
             edges += mask.bit_count() - graph.parents[node].bit_count()
             changes += self._cost(node, mask) - self._cost(node, graph.parents[node])
-        return ScoredGraph(parents, PermutationScore(edges, changes, self._edges_first))
+        return ScoredGraph(parents, edges, changes)
 
     def _cost(self, node: int, parents: int) -> int:
         return (self._tests.changed(node, parents) & ~self._targeted[node]).bit_count()
@@ -150,13 +141,10 @@ def minimum_degree_order(rng: np.random.Generator, tests: StructureTests) -> lis
     Neighbours are dependent given all other variables, marginally where the rows are too few for that.
     """
     d = tests.n_variables
-    everything = (1 << d) - 1
-    joined = np.zeros((d, d), dtype=bool)
-    for i in range(d):
-        for j in range(i):
-            given = everything & ~(1 << i | 1 << j) if d - 2 <= tests.most_given else 0
-            joined[i, j] = joined[j, i] = not tests.independent(i, j, given)
-    left = np.ones(d, dtype=bool)
+    joined, left = np.zeros((d, d), dtype=bool), np.ones(d, dtype=bool)
+    for i, j in combinations(range(d), 2):
+        given = ((1 << d) - 1) & ~(1 << i | 1 << j) if d - 2 <= tests.most_given else 0
+        joined[i, j] = joined[j, i] = not tests.independent(i, j, given)
     order: list[int] = []
     while left.any():
         degree = np.where(left, (joined & left).sum(axis=1), d + 1)
@@ -175,23 +163,17 @@ def adjacency(parents: Parents) -> Int8[np.ndarray, "d d"]:
     >>> adjacency((0, 1)).tolist()
     [[0, 1], [0, 0]]
     """
-    graph = np.zeros((len(parents), len(parents)), dtype=np.int8)
-    for node, mask in enumerate(parents):
-        graph[members(mask), node] = 1
-    return graph
+    return _columns(parents, len(parents))
 
 
-def changed_mechanisms(tests: StructureTests, parents: Parents, n_contexts: int) -> Int[np.ndarray, "M d"]:
+def changed_mechanisms(tests: StructureTests, parents: Parents, n_contexts: int) -> Int8[np.ndarray, "M d"]:
     """Entry (k, i) is 1 where variable i given its parents is distributed otherwise in context k + 1."""
-    changed = np.zeros((n_contexts, len(parents)), dtype=np.int8)
-    for node, mask in enumerate(parents):
-        changed[members(tests.changed(node, mask)), node] = 1
-    return changed
+    return _columns([tests.changed(*node) for node in enumerate(parents)], n_contexts)
 
 
-# Equally good graphs that one search may hold while it looks for a better one. On the paper's tasks it holds a few
-# tens; a complete graph, all of whose orders are as good, has thousands within four reversals.
-_GRAPHS = 200
+def _columns(masks: Sequence[int], n: int) -> Int8[np.ndarray, "n d"]:
+    """The bit masks as columns of n entries."""
+    return np.array([[mask >> i & 1 for mask in masks] for i in range(n)], dtype=np.int8).reshape(n, len(masks))
 
 
 class UTIGSP(AbstractBaseline):
@@ -250,15 +232,12 @@ class UTIGSP(AbstractBaseline):
         targets = np.where(np.isnan(known), changed, known).astype(np.int8)
         return Estimate(i_cpdag(adjacency(best.parents), targets), targets)
 
-    def search(
-        self, rng: np.random.Generator, tests: StructureTests, known_targets: Float[np.ndarray, "M d"]
-    ) -> ScoredGraph:
+    def search(self, rng: np.random.Generator, tests: StructureTests, known: Float[np.ndarray, "M d"]) -> ScoredGraph:
         """The best DAG over all starts, the first of several, for any tests (an oracle, say)."""
-        rules = PermutationSearch(tests, known_targets == 1, self.edges_first)
-        limits = Limits(self.depth, _GRAPHS)
+        rules = PermutationSearch(tests, known == 1, self.edges_first, self.depth)
 
         def local_optimum() -> ScoredGraph:
             order = minimum_degree_order(rng, tests) if self.minimum_degree else rng.permutation(tests.n_variables)
-            return rules.descend(rng, rules.imap([int(node) for node in order]), limits)
+            return rules.descend(rng, rules.imap([int(node) for node in order]))
 
-        return min((local_optimum() for _ in range(self.n_starts)), key=lambda graph: graph.score.key)
+        return min((local_optimum() for _ in range(self.n_starts)), key=rules.key)

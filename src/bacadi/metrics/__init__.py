@@ -3,35 +3,10 @@
 `bacadi.metrics.evaluate.evaluate` computes all that apply to a posterior; `metric` adds one of your own to them.
 """
 
-from bacadi.metrics.calibration import (
-    BrierScore,
-    Forecasts,
-    ReliabilityCurve,
-    brier_score,
-    edge_forecasts,
-    expected_calibration_error,
-    pooled,
-    reliability_curve,
-    target_forecasts,
-)
-from bacadi.metrics.classes import SIDBounds, expected_sid_bounds, favour_undirected, sid_bounds
-from bacadi.metrics.effects import EffectMeans, effect_mean_error, total_effect_rmse, total_effects
+from bacadi.metrics.calibration import Forecasts, brier_score, edge_forecasts, pooled, target_forecasts
+from bacadi.metrics.classes import expected_sid_bounds, favour_undirected, sid_bounds
+from bacadi.metrics.effects import effect_mean_error, total_effect_rmse, total_effects
 from bacadi.metrics.evaluate import Comparison, metric
 from bacadi.metrics.likelihood import effect_log_density, interventional_nll, predictive_nll, untargeted
-from bacadi.metrics.ranking import (
-    average_precision,
-    edge_auprc,
-    prevalence,
-    target_auprc,
-    target_average_precision,
-    target_prevalence,
-    top_target_accuracy,
-)
-from bacadi.metrics.structure import (
-    ancestor_probabilities,
-    expected_ancestral_shd,
-    expected_shd,
-    expected_sid,
-    structural_hamming_distance,
-    structural_intervention_distance,
-)
+from bacadi.metrics.ranking import average_precision, edge_auprc, target_auprc, target_average_precision
+from bacadi.metrics.structure import expected_shd, expected_sid, structural_hamming_distance

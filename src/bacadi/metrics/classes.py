@@ -4,6 +4,7 @@ An edge is directed where `graph[i, j] = 1` and `graph[j, i] = 0` (i -> j) and u
 """
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import islice
 from typing import NamedTuple
 
@@ -16,6 +17,8 @@ from bacadi.metrics.structure import Graph, Graphs, Weights, refuse_cycles, sid_
 
 MAX_SUBPROBLEMS = 2000
 
+PDAG = Int8[np.ndarray, "d d"]
+Nodes = Int[np.ndarray, " n"]
 Cost = Callable[[int, frozenset[int]], int]
 
 
@@ -61,15 +64,13 @@ def expected_sid_bounds(pdags: Graphs, weights: Weights, truth: Graph) -> SIDBou
     """
     refuse_cycles(pdags[:0], truth)
     cost = _costs(truth)
-    exact = []
 
-    def bounds(pdag: np.ndarray, truth: np.ndarray) -> tuple[float, float]:
-        found = _sid_bounds(pdag, truth, cost, MAX_SUBPROBLEMS)
-        exact.append(found.exact)
-        return found.lower, found.upper
+    def bounds(pdag: np.ndarray, truth: np.ndarray) -> tuple[float, ...]:
+        lower, upper, exact = _sid_bounds(pdag, truth, cost, MAX_SUBPROBLEMS)
+        return lower, upper, not exact
 
-    lower, upper = weighted_mean(bounds, pdags, weights, truth)
-    return SIDBounds(float(lower), float(upper), all(exact))
+    lower, upper, inexact = weighted_mean(bounds, pdags, weights, truth)
+    return SIDBounds(float(lower), float(upper), not inexact)
 
 
 def favour_undirected(pdags: Shaped[np.ndarray, "*batch d d"], truth: Graph) -> Int8[np.ndarray, "*batch d d"]:
@@ -92,14 +93,12 @@ def _costs(truth: Graph) -> Cost:
     """c_i(parents) - c_i(no parents): wrong effects of node i. Only node i has parents in the graph that is scored."""
     empty = np.zeros_like(truth)
     base = sid_of_dags(empty, truth)
-    known: dict[tuple[int, frozenset[int]], int] = {}
 
+    @cache
     def cost(node: int, parents: frozenset[int]) -> int:
-        if (node, parents) not in known:
-            star = empty.copy()
-            star[list(parents), node] = 1
-            known[node, parents] = sid_of_dags(star, truth) - base
-        return known[node, parents]
+        star = empty.copy()
+        star[list(parents), node] = 1
+        return sid_of_dags(star, truth) - base
 
     return cost
 
@@ -113,14 +112,13 @@ def _sid_bounds(pdag: Graph, truth: Graph, cost: Cost, max_subproblems: int) -> 
             "defined; give a CPDAG or an interventional CPDAG."
         ) from error
     components = [nodes for nodes in chain_components(closed) if len(nodes) > 1]
-    decided = closed.copy()
+    decided, exact = closed.copy(), True
     for nodes in components:
         decided[:, nodes] = 0
     total = np.full(2, sid_of_dags(decided, truth))
-    exact = True
     for nodes in components:
         try:
-            total += _Search(cost, max_subproblems).solve(closed, nodes)
+            total += _search(cost, max_subproblems)(closed, nodes)
         except _TooLarge:
             exact = False
             total += _node_by_node(closed, nodes, cost, max_subproblems)
@@ -128,37 +126,31 @@ def _sid_bounds(pdag: Graph, truth: Graph, cost: Cost, max_subproblems: int) -> 
     return SIDBounds(lower, upper, exact)
 
 
-class _Search:
+def _search(cost: Cost, max_subproblems: int) -> Callable[[PDAG, Nodes], tuple[int, int]]:
     """Smallest and largest cost of a chain component by choosing its source; equal parts are solved once."""
+    solved: dict[bytes, tuple[int, int]] = {}
 
-    def __init__(self, cost: Cost, max_subproblems: int) -> None:
-        self.cost = cost
-        self.max_subproblems = max_subproblems
-        self.solved: dict[bytes, tuple[int, int]] = {}
-
-    def solve(self, graph: Int8[np.ndarray, "d d"], nodes: Int[np.ndarray, " n"]) -> tuple[int, int]:
+    def solve(graph: PDAG, nodes: Nodes) -> tuple[int, int]:
         if len(nodes) == 1:
-            node = int(nodes[0])
-            return (self.cost(node, _members(graph[:, node])),) * 2
+            return (cost(int(nodes[0]), _members(graph[:, nodes[0]])),) * 2
         # All that the answer depends on: the edges into these nodes, those from outside included.
         key = nodes.tobytes() + graph[:, nodes].tobytes()
-        if key not in self.solved:
-            if len(self.solved) >= self.max_subproblems:
+        if key not in solved:
+            if len(solved) >= max_subproblems:
                 raise _TooLarge
-            self.solved[key] = (0, 0)  # holds the place, so that open parts count
-            choices = [self._parts(choice, nodes) for _, choice in orientations_by_source(graph, nodes)]
-            self.solved[key] = min(low for low, _ in choices), max(high for _, high in choices)
-        return self.solved[key]
+            solved[key] = (0, 0)  # holds the place, so that open parts count
+            choices = [parts(choice, nodes) for _, choice in orientations_by_source(graph, nodes)]
+            solved[key] = min(low for low, _ in choices), max(high for _, high in choices)
+        return solved[key]
 
-    def _parts(self, graph: Int8[np.ndarray, "d d"], nodes: Int[np.ndarray, " n"]) -> tuple[int, int]:
-        parts = chain_components(graph[np.ix_(nodes, nodes)])
-        bounds = [self.solve(graph, nodes[part]) for part in parts]
+    def parts(graph: PDAG, nodes: Nodes) -> tuple[int, int]:
+        bounds = [solve(graph, nodes[part]) for part in chain_components(graph[np.ix_(nodes, nodes)])]
         return sum(low for low, _ in bounds), sum(high for _, high in bounds)
 
+    return solve
 
-def _node_by_node(
-    graph: Int8[np.ndarray, "d d"], nodes: Int[np.ndarray, " n"], cost: Cost, max_subproblems: int
-) -> tuple[int, int]:
+
+def _node_by_node(graph: PDAG, nodes: Nodes, cost: Cost, max_subproblems: int) -> tuple[int, int]:
     """Sums of each node's own smallest and largest cost; a node with too many parent sets may have any cost."""
     any_cost = (1 - len(graph), len(graph) - 1)
     low = high = 0
@@ -169,7 +161,7 @@ def _node_by_node(
     return low, high
 
 
-def _parent_sets(graph: Int8[np.ndarray, "d d"], node: int) -> Iterator[frozenset[int]]:
+def _parent_sets(graph: PDAG, node: int) -> Iterator[frozenset[int]]:
     """Directed parents with every clique of undirected neighbours that are joined to each other and to the parents."""
     joined = skeleton(graph)
     parents = (graph[:, node] != 0) & (graph[node] == 0)

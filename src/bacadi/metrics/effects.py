@@ -5,6 +5,11 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Shaped
 
+from bacadi.metrics.structure import Graph, Graphs, Weights
+
+Drawn = Shaped[np.ndarray, "n m d"]
+PerTarget = Shaped[np.ndarray, "m d"]
+
 
 class EffectMeans(NamedTuple):
     """Error of the learned means over the true targets that some draw names, and the share of targets it covers."""
@@ -22,9 +27,7 @@ def total_effects(weights: Float[np.ndarray, "*batch d d"]) -> Float[np.ndarray,
     return np.linalg.inv(np.eye(weights.shape[-1]) - weights)
 
 
-def total_effect_rmse(
-    draws: Float[np.ndarray, "draws d d"], probabilities: Float[np.ndarray, " draws"], truth: Float[np.ndarray, "d d"]
-) -> float:
+def total_effect_rmse(draws: Graphs, probabilities: Weights, truth: Graph) -> float:
     """Root mean squared error of the mean total effect over all pairs i ≠ j, from weights: E[T | D] against T.
 
     >>> truth = np.array([[0.0, 2.0], [0.0, 0.0]])
@@ -37,11 +40,7 @@ def total_effect_rmse(
 
 
 def effect_mean_error(
-    means: Float[np.ndarray, "draws m d"],
-    targets: Shaped[np.ndarray, "draws m d"],
-    probabilities: Float[np.ndarray, " draws"],
-    true_means: Float[np.ndarray, "m d"],
-    true_targets: Shaped[np.ndarray, "m d"],
+    means: Drawn, targets: Drawn, probabilities: Weights, true_means: PerTarget, true_targets: PerTarget
 ) -> EffectMeans:
     """Root mean squared error of E[μ_kj | j is a target of k, D] over the true targets that have such draws.
 
@@ -52,8 +51,7 @@ def effect_mean_error(
     EffectMeans(rmse=3.0, coverage=1.0)
     """
     weight = probabilities[:, None, None] * (targets != 0)
-    mass = weight.sum(axis=0)
-    wanted = true_targets != 0
+    mass, wanted = weight.sum(axis=0), true_targets != 0
     named = wanted & (mass > 0)
     if not named.any():
         return EffectMeans(float("nan"), 0.0 if wanted.any() else float("nan"))

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int8, Shaped
@@ -18,27 +19,10 @@ from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError, DataError
 from bacadi.graph.dag import transitive_closure
 from bacadi.graph.equivalence import i_cpdag
-from bacadi.metrics import ranking
-from bacadi.metrics.calibration import (
-    Forecasts,
-    brier_score,
-    edge_forecasts,
-    expected_calibration_error,
-    target_forecasts,
-)
+from bacadi.metrics import calibration, likelihood, ranking
 from bacadi.metrics.classes import expected_sid_bounds, favour_undirected
 from bacadi.metrics.effects import effect_mean_error, total_effect_rmse
-from bacadi.metrics.likelihood import (
-    AbstractDensity,
-    FittedDensity,
-    MechanismDensity,
-    density_of,
-    effect_log_density,
-    interventional_nll,
-    log_rows,
-    predictive_nll,
-    untargeted,
-)
+from bacadi.metrics.likelihood import AbstractDensity, FittedDensity, MechanismDensity, density_of
 from bacadi.metrics.structure import ancestor_probabilities, expected_ancestral_shd, expected_shd, expected_sid
 from bacadi.model.linear import LinearGaussian
 from bacadi.posterior.posterior import Posterior
@@ -77,12 +61,9 @@ class Comparison:
         identity is therefore taken to be in the units of the task's data as they stand.
         """
         same, stored = Scaling.identity(self.task.data.n_variables), self.posterior.constant_data
-        if "shift" not in stored or "scale" not in stored:
-            return same
-        own = Scaling(stored["shift"].values, stored["scale"].values)
-        if np.allclose(own.shift, 0) and np.allclose(own.scale, 1):
-            return same
-        return own.relative_to(self.task.data.scaling)
+        own = Scaling(stored["shift"].values, stored["scale"].values) if {"shift", "scale"} <= set(stored) else same
+        unscaled = np.allclose(own.shift, 0) and np.allclose(own.scale, 1)
+        return same if unscaled else own.relative_to(self.task.data.scaling)
 
     @cached_property
     def density(self) -> AbstractDensity | None:
@@ -176,20 +157,12 @@ def aligned(posterior: Posterior, data: ContextData) -> Posterior:
     variables = _order("variables", posterior.variables, data.variables)
     contexts = _order("contexts", posterior.contexts, data.contexts)
     orders = {"source": variables, "target": variables, "node": variables, "context": contexts}
-    parameters, sample_stats, constant_data = (
-        {name: _reordered(value, orders) for name, value in group.items()}
-        for group in (posterior.parameters, posterior.sample_stats, posterior.constant_data)
-    )
-    return replace(
-        posterior,
-        graph=posterior.graph[:, :, variables][:, :, :, variables],
-        intervention_target=posterior.intervention_target[:, :, contexts][:, :, :, variables],
-        variables=data.variables,
-        contexts=data.contexts,
-        parameters=parameters,
-        sample_stats=sample_stats,
-        constant_data=constant_data,
-    )
+    changes: dict[str, Any] = {"variables": data.variables, "contexts": data.contexts}
+    for group in ("parameters", "sample_stats", "constant_data"):
+        changes[group] = {name: _reordered(value, orders) for name, value in getattr(posterior, group).items()}
+    for field, dims in (("graph", ("source", "target")), ("intervention_target", ("context", "node"))):
+        changes[field] = _reordered(Labelled(getattr(posterior, field), dims), orders).values
+    return replace(posterior, **changes)
 
 
 def _order(what: str, have: tuple[str, ...], wanted: tuple[str, ...]) -> list[int]:
@@ -231,20 +204,15 @@ def edges(c: Comparison) -> Values:
     if CLASS_PARAMETER in c.posterior.parameters:
         classes = c.parameter(CLASS_PARAMETER)
         bounds = expected_sid_bounds(classes, c.weights, truth)
-        values = {
-            "expected_sid": bounds.midpoint,
-            "expected_sid_lower": bounds.lower,
-            "expected_sid_upper": bounds.upper,
-            "expected_shd": expected_shd(classes, c.weights, i_cpdag(truth, c.task.targets)),
-        }
+        sid = {"expected_sid": bounds.midpoint, "expected_sid_lower": bounds.lower, "expected_sid_upper": bounds.upper}
+        shd = expected_shd(classes, c.weights, i_cpdag(truth, c.task.targets))
         probabilities = np.einsum("l,lij->ij", c.weights, favour_undirected(classes, truth))
     else:
-        values = {
-            "expected_sid": expected_sid(c.graphs, c.weights, truth),
-            "expected_shd": expected_shd(c.graphs, c.weights, truth),
-        }
+        sid = {"expected_sid": expected_sid(c.graphs, c.weights, truth)}
+        shd = expected_shd(c.graphs, c.weights, truth)
         probabilities = c.posterior.edge_probabilities()
-    return values | {
+    return sid | {
+        "expected_shd": shd,
         "edge_average_precision": ranking.average_precision(probabilities, truth),
         "edge_auprc": ranking.edge_auprc(probabilities, truth),
         "edge_prevalence": ranking.prevalence(truth),
@@ -276,18 +244,17 @@ def _about_calibration(what: str, nothing: str) -> dict[str, str]:
     }
 
 
-def _calibration(what: str, forecasts: Forecasts) -> Values:
+def _calibration(what: str, forecasts: calibration.Forecasts) -> Values:
     if not len(forecasts.outcome):
         return {}
-    brier = brier_score(forecasts)
-    parts = {f"{what}_brier_{name}": getattr(brier, name) for name in ("reliability", "resolution", "uncertainty")}
-    return {f"{what}_calibration_error": expected_calibration_error(forecasts), f"{what}_brier": brier.score} | parts
+    values = calibration.expected_calibration_error(forecasts), *calibration.brier_score(forecasts)
+    return dict(zip(_about_calibration(what, ""), values, strict=True))
 
 
 @metric(**_about_calibration("edge", "no edge"))
 def edge_calibration(c: Comparison) -> Values:
     """Whether probabilities of edges mean what they say."""
-    return _calibration("edge", edge_forecasts(c.posterior.edge_probabilities(), c.task.graph))
+    return _calibration("edge", calibration.edge_forecasts(c.posterior.edge_probabilities(), c.task.graph))
 
 
 @metric(
@@ -310,7 +277,7 @@ def targets(c: Comparison) -> Values:
 @metric(**_about_calibration("target", "none"))
 def target_calibration(c: Comparison) -> Values:
     """Whether probabilities of targets mean what they say."""
-    return _calibration("target", target_forecasts(c.posterior.target_probabilities(), c.task.targets))
+    return _calibration("target", calibration.target_forecasts(c.posterior.target_probabilities(), c.task.targets))
 
 
 @metric(
@@ -327,21 +294,21 @@ def held_out_likelihood(c: Comparison) -> Values:
     lacks_noise = isinstance(density, MechanismDensity) and not density.has_noise(c.posterior.parameters)
     if density is None or lacks_noise or not held_out.n_rows:
         return {}
-    free = untargeted(held_out.context, task.held_out_targets)
+    free = likelihood.untargeted(held_out.context, task.held_out_targets)
     effects = task.held_out_effects.scaled(held_out.scaling)
-    known = effect_log_density(held_out.x, held_out.context, effects).sum(axis=1)
-    weights, rows = log_rows(c.posterior, density, c.scaling.apply(held_out.x), free)
+    known = likelihood.effect_log_density(held_out.x, held_out.context, effects).sum(axis=1)
+    weights, rows = likelihood.log_rows(c.posterior, density, c.scaling.apply(held_out.x), free)
     # Change of variables: densities in the posterior's units become those in the task's.
     rows = rows + known - free @ np.log(c.scaling.scale)
     values = {
-        "interventional_nll": interventional_nll(rows, weights, held_out.context),
-        "predictive_nll": predictive_nll(rows, weights, held_out.context),
+        "interventional_nll": likelihood.interventional_nll(rows, weights, held_out.context),
+        "predictive_nll": likelihood.predictive_nll(rows, weights, held_out.context),
     }
     if isinstance(task.network, CausalNetwork):
         x, scale = held_out.scaling.invert(held_out.x), held_out.scaling.scale
         unperturbed = task.network.mechanism.log_density(task.network.theta, task.graph, x) + np.log(scale)
         best = (unperturbed * free).sum(axis=1) + known
-        values["interventional_nll_of_truth"] = interventional_nll(best[None], np.ones(1), held_out.context)
+        values["interventional_nll_of_truth"] = likelihood.interventional_nll(best[None], np.ones(1), held_out.context)
     return values
 
 

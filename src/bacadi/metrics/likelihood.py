@@ -20,6 +20,7 @@ from bacadi.baselines.base import LinearNode, fit_node
 from bacadi.config.codec import Place, decode
 from bacadi.data.contexts import ContextData, Scaling
 from bacadi.errors import DataError
+from bacadi.metrics.structure import check_weights
 from bacadi.model.integrated import BGe
 from bacadi.model.kernels import Functions
 from bacadi.model.linear import LinearGaussian
@@ -33,6 +34,9 @@ Rows = Float[np.ndarray, "n d"]
 Contexts = Int[np.ndarray, " n"]
 Weights = Float[np.ndarray, " draws"]
 LogRows = Float[np.ndarray, "draws n"]
+ParentSet = Bool[np.ndarray, " d"]
+Parents = Float[np.ndarray, "n p"]
+Column = Float[np.ndarray, " n"]
 
 
 def interventional_nll(log_p: LogRows, weights: Weights, context: Contexts) -> float:
@@ -79,16 +83,12 @@ def untargeted(context: Contexts, targets: Int8[np.ndarray, "m d"]) -> Rows:
     >>> untargeted(np.array([0, 2, 1]), np.array([[1, 0], [0, 1]], dtype=np.int8)).tolist()
     [[1.0, 1.0], [1.0, 0.0], [0.0, 1.0]]
     """
-    hit = np.vstack([np.zeros((1, targets.shape[1])), targets != 0])
-    return 1.0 - hit[context]
+    return 1.0 - np.vstack([np.zeros((1, targets.shape[1])), targets != 0])[context]
 
 
 def _with_weight(weights: Weights, log_p: LogRows) -> tuple[Float[np.ndarray, " kept"], Float[np.ndarray, "kept n"]]:
     """Normalised weights of the draws that have one: 0 times a density of 0 is nothing, not undefined."""
-    if not (weights >= 0).all() or not weights.sum() > 0:
-        raise DataError(
-            "The weights of the draws are negative, not numbers or all zero; give one weight >= 0 per draw."
-        )
+    check_weights(weights, "draw")
     kept = weights > 0
     return weights[kept] / weights.sum(), log_p[kept]
 
@@ -135,9 +135,8 @@ class MechanismDensity(AbstractDensity):
 
     def has_noise(self, parameters: Mapping[str, Any]) -> bool:
         """Whether the noise is known: a parameter, fixed, or not a matter of its own."""
-        mechanism = self.mechanism
-        inferred = isinstance(mechanism, GaussianMechanism) and mechanism.noise.initial is not None
-        return "noise_std" in parameters or not inferred
+        fixed = not isinstance(self.mechanism, GaussianMechanism) or self.mechanism.noise.initial is None
+        return fixed or "noise_std" in parameters
 
 
 @dataclass(frozen=True)
@@ -160,12 +159,6 @@ class FunctionDensity(AbstractDensity):
 
     hidden: dict[str, np.ndarray]
     units: Scaling
-
-    @classmethod
-    def of(cls, posterior: Posterior) -> "FunctionDensity":
-        """Take hidden units and units of the priors from the constants of a posterior."""
-        stored = {name: item.values for name, item in posterior.constant_data.items() if name.startswith("hidden_")}
-        return cls(stored, units_of(posterior))
 
     def log_density(self, draw: Draw, x: Rows) -> Rows:
         return np.stack([column[0] for column in self._columns([draw], x)], axis=1)
@@ -204,9 +197,7 @@ class BGeNode(NamedTuple):
     df: float
 
     @classmethod
-    def fit(
-        cls, bge: BGe, x: Rows, node: int, parents: Bool[np.ndarray, " d"], rows: Bool[np.ndarray, " n"]
-    ) -> "BGeNode":
+    def fit(cls, bge: BGe, x: Rows, node: int, parents: ParentSet, rows: Bool[np.ndarray, " n"]) -> "BGeNode":
         """Learn from the marked rows."""
         family = x[rows][:, [*np.flatnonzero(parents), node]]
         n, size = family.shape
@@ -215,9 +206,7 @@ class BGeNode(NamedTuple):
         matrix = bge.prior_scale * np.eye(size) + family.T @ family - strength * np.outer(mean, mean)
         return cls(mean, matrix, strength / (strength + 1), n + bge.alpha_omega_excess + size)
 
-    def log_density(
-        self, parents: Float[np.ndarray, "n p"], column: Float[np.ndarray, " n"]
-    ) -> Float[np.ndarray, " n"]:
+    def log_density(self, parents: Parents, column: Column) -> Column:
         """log p(x_j | x_parents, data), row by row."""
         z, (kappa, df), size = np.column_stack([parents, column]) - self.mean, self[2:], len(self.mean)
         log_det, grown = np.zeros(2), np.zeros((2, len(z)))
@@ -239,13 +228,11 @@ class EvidenceNode:
     mechanism: Any
     x: Rows
     node: int
-    parents: Bool[np.ndarray, " d"]
+    parents: ParentSet
     rows: Bool[np.ndarray, " n"]
     _scored: dict[bytes, Float[np.ndarray, " m"]] = field(default_factory=dict, repr=False)
 
-    def log_density(
-        self, parents: Float[np.ndarray, "m p"], column: Float[np.ndarray, " m"]
-    ) -> Float[np.ndarray, " m"]:
+    def log_density(self, parents: Parents, column: Column) -> Column:
         """log p(D, x) - log p(D) of each row x."""
         key = parents.tobytes() + column.tobytes()
         if key not in self._scored:
@@ -312,7 +299,8 @@ def density_of(posterior: Posterior, data: ContextData, modules: Sequence[str] =
         modules: modules of the user's own that the record may name a mechanism of; no other is imported.
     """
     if "output_weight" in posterior.parameters:
-        return FunctionDensity.of(posterior)
+        hidden = {name: item.values for name, item in posterior.constant_data.items() if name.startswith("hidden_")}
+        return FunctionDensity(hidden, units_of(posterior))
     mechanism = recorded_mechanism(posterior, modules) or _mechanism_by_names(posterior)
     if mechanism is None:
         return FittedDensity(data)
@@ -342,9 +330,8 @@ def recorded_mechanism(posterior: Posterior, modules: Sequence[str] = ()) -> Mec
         table = table.get(name) if isinstance(table, Mapping) else None
     if table is None:
         return None
-    return decode(
-        Mechanism, table, Place("the configuration of the posterior", ("model",), tuple(modules)), "mechanism"
-    )
+    place = Place("the configuration of the posterior", ("model",), tuple(modules))
+    return decode(Mechanism, table, place, "mechanism")
 
 
 def _mechanism_by_names(posterior: Posterior) -> Mechanism | None:

@@ -96,22 +96,19 @@ def _off_diagonal(matrix: Shaped[np.ndarray, "d d"]) -> Shaped[np.ndarray, " n"]
     return matrix[~np.eye(len(matrix), dtype=bool)]
 
 
-def _curve(
-    scores: Float[np.ndarray, " n"], truth: Bool[np.ndarray, " n"]
-) -> tuple[Float[np.ndarray, " t"], Float[np.ndarray, " t"]]:
+def _curve(scores: Float[np.ndarray, " n"], truth: Bool[np.ndarray, " n"]) -> Float[np.ndarray, "2 t"]:
     """Precision and recall at each distinct score from high to low, after the start (precision 1, recall 0)."""
     if np.isnan(scores).any():
         raise DataError("A score is not a number, so the entries cannot be ranked; give a probability for every entry.")
     if not truth.any():
-        nothing = np.full(2, np.nan)
-        return nothing, nothing
+        return np.full((2, 2), np.nan)
     order = np.argsort(-scores, kind="stable")
     ranked = scores[order]
     # Equal scores enter together: only the last of a run of ties is a point of the curve. Sums of the same weights in
     # another order differ in the last bits and are ties too.
     ends = np.append(np.flatnonzero(ranked[:-1] - ranked[1:] > TIE * np.abs(ranked[:-1])), len(scores) - 1)
     hits = np.cumsum(truth[order])[ends]
-    return np.append(1.0, hits / (ends + 1)), np.append(0.0, hits / hits[-1])
+    return np.stack([np.append(1.0, hits / (ends + 1)), np.append(0.0, hits / hits[-1])])
 
 
 def _step_area(scores: Float[np.ndarray, " n"], truth: Bool[np.ndarray, " n"]) -> float:
@@ -120,5 +117,4 @@ def _step_area(scores: Float[np.ndarray, " n"], truth: Bool[np.ndarray, " n"]) -
 
 
 def _trapezoid_area(scores: Float[np.ndarray, " n"], truth: Bool[np.ndarray, " n"]) -> float:
-    precision, recall = _curve(scores, truth)
-    return float(np.trapezoid(precision, recall))
+    return float(np.trapezoid(*_curve(scores, truth)))

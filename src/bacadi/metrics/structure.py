@@ -14,6 +14,7 @@ from bacadi.graph.dag import find_cycle, is_acyclic, transitive_closure
 Graph = Shaped[np.ndarray, "d d"]
 Graphs = Shaped[np.ndarray, "n d d"]
 Weights = Float[np.ndarray, " n"]
+Distance = Callable[[np.ndarray, np.ndarray], int | tuple[float, ...]]
 
 
 def structural_hamming_distance(graph: Graph, truth: Graph) -> int:
@@ -75,17 +76,15 @@ def sid_of_dags(graph: Graph, truth: Graph) -> int:
     return int(sid(*as_dag, edge_direction="from row to column")[1])
 
 
-def weighted_mean(
-    distance: Callable[[np.ndarray, np.ndarray], int | tuple[float, ...]],
-    graphs: Graphs,
-    weights: Weights,
-    truth: Graph,
-) -> Float[np.ndarray, "..."]:
-    """Σ_n w_n distance(G_n, truth) / Σ_n w_n, each distinct graph measured once."""
+def check_weights(weights: Float[np.ndarray, " _"], noun: str) -> None:
+    """Refuse weights that have no mean."""
     if not (weights >= 0).all() or not weights.sum() > 0:
-        raise DataError(
-            "The weights of the graphs are negative, not numbers or all zero; give one weight >= 0 a graph."
-        )
+        raise DataError(f"The weights of the {noun}s are negative, not numbers or all zero; give each a weight >= 0.")
+
+
+def weighted_mean(distance: Distance, graphs: Graphs, weights: Weights, truth: Graph) -> Float[np.ndarray, "..."]:
+    """Σ_n w_n distance(G_n, truth) / Σ_n w_n, each distinct graph measured once."""
+    check_weights(weights, "graph")
     # Draws repeat graphs, and a distance costs far more than a comparison.
     flat, inverse = np.unique((graphs != 0).reshape(len(graphs), -1), axis=0, return_inverse=True)
     mass = np.bincount(inverse.ravel(), weights=weights)
@@ -98,8 +97,7 @@ def refuse_cycles(graphs: Graphs, truth: Graph) -> None:
     # gadjid panics on a cycle of two nodes, which no `except Exception` would catch.
     if not is_acyclic(truth):
         raise DataError(f"The true graph has the cycle {find_cycle(truth)}, so SID is not defined; give a DAG.")
-    cyclic = np.flatnonzero(~is_acyclic(graphs))
-    if len(cyclic):
+    if len(cyclic := np.flatnonzero(~is_acyclic(graphs))):
         raise InferenceError(
             f"{len(cyclic)} of {len(graphs)} graphs are cyclic (the first is number {cyclic[0]}), so SID is not "
             "defined; leave the cyclic graphs out."
@@ -123,5 +121,4 @@ def expected_ancestral_shd(graphs: Graphs, weights: Weights, truth: Graph) -> fl
     >>> expected_ancestral_shd(chain[None], np.ones(1), 0 * chain)
     3.0
     """
-    closures = transitive_closure(graphs)
-    return float(weighted_mean(structural_hamming_distance, closures, weights, transitive_closure(truth)))
+    return expected_shd(transitive_closure(graphs), weights, transitive_closure(truth))

@@ -7,7 +7,6 @@ An edge i -> j runs from source to target. Edges carry `probability` and, where 
 
 import json
 import re
-from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -101,15 +100,10 @@ def dot_text(posterior: Posterior, threshold: float = 0.5) -> str:
     for source, target, attributes in graph.edges(data=True):
         label = f'label="{attributes["probability"]:.2f}"'
         lines.append(f"  {dot_id(source)} -> {dot_id(target)} [{label}{_dot_attributes(attributes)}];")
-    return "\n".join([*lines, "}"]) + "\n"
+    return "\n".join([*lines, "}\n"])
 
 
-WRITERS: dict[Format, Callable[[Posterior, float], str]] = {
-    Format.CSV: csv_text,
-    Format.GRAPHML: graphml_text,
-    Format.DOT: dot_text,
-    Format.JSON: node_link_text,
-}
+WRITERS = dict(zip(Format, (csv_text, graphml_text, dot_text, node_link_text), strict=True))
 
 
 def dot_id(name: str) -> str:

@@ -71,13 +71,11 @@ class Posterior:
     observational: str | None = None
 
     def __post_init__(self) -> None:
-        converted = {
-            "graph": _binary("graph", self.graph),
-            "intervention_target": _binary("intervention_target", self.intervention_target),
-            "log_weight": np.asarray(self.log_weight, dtype=np.float64),
-            "variables": tuple(self.variables),
-            "contexts": tuple(self.contexts),
-        }
+        converted: dict[str, Any] = {"log_weight": np.asarray(self.log_weight, dtype=np.float64)}
+        for name in ("graph", "intervention_target"):
+            converted[name] = _binary(name, getattr(self, name))
+        for name in ("variables", "contexts"):
+            converted[name] = tuple(getattr(self, name))
         for group in _FIELDS_IN:
             entries = getattr(self, group).items()
             converted[group] = {name: Labelled(np.asarray(values), tuple(dims)) for name, (values, dims) in entries}
@@ -139,30 +137,24 @@ class Posterior:
             raise TypeError("log_p needs a weighting: weights.uniform for MCMC, weights.posterior for particles.")
         graph, targets = np.asarray(graph), np.asarray(intervention_target)
         log_p = np.zeros(graph.shape[:-2]) if log_p is None else np.asarray(log_p, dtype=np.float64)
-        parameters, sample_stats = dict(parameters or {}), dict(sample_stats or {})
+        per_draw = [dict(group or {}) for group in (parameters, sample_stats)]
         if graph.ndim == 3:
             graph, targets, log_p = graph[None], targets[None], log_p[None]
-            parameters = {name: _as_one_chain(entry) for name, entry in parameters.items()}
-            sample_stats = {name: _as_one_chain(entry) for name, entry in sample_stats.items()}
+            per_draw = [{name: _as_one_chain(entry) for name, entry in group.items()} for group in per_draw]
         acyclic = is_acyclic(graph)
         if not acyclic.any():
             raise InferenceError(
                 f"None of the {acyclic.size} draws is an acyclic graph, so there is no posterior to report; "
                 "use more steps, a larger slope of the acyclicity penalty (beta), or more particles."
             )
-        stats = {"log_posterior": Labelled(log_p), "acyclic": Labelled(acyclic)}
-        return cls(
-            graph,
-            targets,
-            (weighting or rules.uniform)(np.where(acyclic, log_p, -np.inf)),
-            data.variables,
-            data.contexts,
-            parameters,
-            stats | sample_stats,
-            {**_constants(data), **(constant_data or {})},
-            {"version": bacadi.__version__, "n_cyclic": int((~acyclic).sum()), **(attrs or {})},
-            data.observational,
-        )
+        log_weight = (weighting or rules.uniform)(np.where(acyclic, log_p, -np.inf))
+        stats = {"log_posterior": Labelled(log_p), "acyclic": Labelled(acyclic)} | per_draw[1]
+        # Rows per context, the observational one first, and the scaling: original = scaled * scale + shift.
+        constants = {"n_rows": Labelled(data.counts, ("observational_and_context",))}
+        constants |= {name: Labelled(getattr(data.scaling, name), ("node",)) for name in ("shift", "scale")}
+        groups = per_draw[0], stats, constants | dict(constant_data or {})
+        about = {"version": bacadi.__version__, "n_cyclic": int((~acyclic).sum()), **(attrs or {})}
+        return cls(graph, targets, log_weight, data.variables, data.contexts, *groups, about, data.observational)
 
     @property
     def n_chains(self) -> int:
@@ -220,8 +212,7 @@ class Posterior:
 
     def draws(self) -> Iterator[tuple[float, Draw]]:
         """Yield weight and draw of all draws that have weight."""
-        for chain, draw in np.argwhere(self.weights > 0).tolist():
-            at = (chain, draw)
+        for at in map(tuple, np.argwhere(self.weights > 0).tolist()):
             parameters = {name: parameter.values[at] for name, parameter in self.parameters.items()}
             yield float(self.weights[at]), Draw(self.graph[at], self.intervention_target[at], parameters)
 
@@ -240,8 +231,7 @@ class Posterior:
 
     def distinct_graphs(self) -> summaries.DistinctGraphs:
         """The graphs that occur with their probabilities, the most probable first."""
-        d = self.n_variables
-        return summaries.distinct_graphs(self.graph.reshape(-1, d, d), self.weights.ravel())
+        return summaries.distinct_graphs(self.graph.reshape(-1, *self.graph.shape[2:]), self.weights.ravel())
 
     def most_probable_graph(self) -> Int8[np.ndarray, "d d"]:
         """The graph of largest total weight; a tie goes to fewer edges, then to the first in reading order."""
@@ -375,8 +365,7 @@ class Posterior:
             "sample_stats": {"log_weight": Labelled(self.log_weight), **self.sample_stats},
             "constant_data": self.constant_data,
         }
-        content = store.FileContent(self.variables, self.contexts, self.observational, groups, self.attrs)
-        store.write(path, content)
+        store.write(path, store.FileContent(self.variables, self.contexts, self.observational, groups, self.attrs))
 
     @classmethod
     def load(cls, path: str | Path) -> "Posterior":
@@ -400,15 +389,6 @@ def _binary(name: str, array: np.ndarray) -> Int8[np.ndarray, "..."]:
     return array.astype(np.int8, copy=False)
 
 
-def _constants(data: "ContextData") -> dict[str, Labelled]:
-    """Rows per context, the observational one first, and the scaling: original = scaled * scale + shift."""
-    return {
-        "n_rows": Labelled(data.counts, ("observational_and_context",)),
-        "shift": Labelled(data.scaling.shift, ("node",)),
-        "scale": Labelled(data.scaling.scale, ("node",)),
-    }
-
-
 def _as_one_chain(entry: Labelled) -> Labelled:
     """Add the axis of chains to an array that has an axis of draws only."""
     values = np.asarray(entry.values)
@@ -419,20 +399,18 @@ def _check_entry(group: str, name: str, entry: Labelled, lengths: dict[str, int]
     """Validate one named array; `lengths` collects the length of each axis, which all arrays of a group share."""
     values, dims = entry
     where = f"{group} '{name}'"
-    if name in _FIELDS_IN[group]:
-        raise ValueError(f"{where}: the name is that of a field of its own.")
-    if not name.isidentifier() or name in lengths:
-        raise ValueError(f"{where}: the name must be an identifier that names no axis.")
-    if len(set(dims)) < len(dims) or {"draw", "variable"} & set(dims):
-        raise ValueError(
-            f"{where}: the axes {dims} repeat a name or list the reserved 'draw' or 'variable' (use 'node')."
-        )
-    if values.dtype.kind not in "biuf":
-        raise ValueError(f"{where}: the type {values.dtype} is no number or truth value.")
-    if not (entry.per_draw or entry.constant) or (group == "parameters" and not entry.per_draw):
-        raise ValueError(f"{where}: an array of shape {values.shape} does not have the axes {dims}.")
-    if group == "constant_data" and entry.per_draw:
-        raise ValueError(f"{where}: a constant has no axes beside {dims}, but its shape is {values.shape}.")
+    repeated = len(set(dims)) < len(dims) or {"draw", "variable"} & set(dims)
+    fits = entry.per_draw or (entry.constant and group != "parameters")
+    for wrong, what in (
+        (name in _FIELDS_IN[group], "the name is that of a field of its own"),
+        (not name.isidentifier() or name in lengths, "the name must be an identifier that names no axis"),
+        (repeated, f"the axes {dims} repeat a name or list the reserved 'draw' or 'variable' (use 'node')"),
+        (values.dtype.kind not in "biuf", f"the type {values.dtype} is no number or truth value"),
+        (not fits, f"an array of shape {values.shape} does not have the axes {dims}"),
+        (entry.per_draw and group == "constant_data", f"a constant of shape {values.shape} has axes beside {dims}"),
+    ):
+        if wrong:
+            raise ValueError(f"{where}: {what}.")
     for axis, length in zip(entry.full_dims, values.shape, strict=True):
         if lengths.setdefault(axis, length) != length:
             raise ValueError(f"{where}: the axis '{axis}' has {length} entries where {lengths[axis]} are expected.")

@@ -148,9 +148,8 @@ def _has_netcdf_type(value: Any) -> bool:
 
 def _checksum(content: FileContent, attrs: dict[str, Any]) -> str:
     """Hash arrays, axes, names and encoded attributes, so that one flipped bit anywhere in them shows."""
-    state = hashlib.sha256()
     labels = [content.variables, content.contexts, sorted(attrs.items())]
-    state.update(json.dumps(labels, default=_plain).encode())
+    state = hashlib.sha256(json.dumps(labels, default=_plain).encode())
     node = "variable" if attrs["schema_version"] == 1 else "node"
     for group, entries in content.groups.items():
         for name, entry in sorted(entries.items()):

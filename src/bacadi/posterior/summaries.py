@@ -12,6 +12,9 @@ from bacadi.errors import ConfigError
 # Sums of the same weights in another order differ in the last bits; what agrees to this many digits is a tie.
 _TIE_DIGITS = 12
 
+Matrix = Float[np.ndarray, "d d"]
+PerDraw = Float[np.ndarray, "n *dims"]
+
 
 class DistinctGraphs(NamedTuple):
     """Graphs that differ from each other, the most probable first."""
@@ -31,9 +34,7 @@ def distinct_graphs(graphs: Int8[np.ndarray, "n d d"], weights: Float[np.ndarray
     >>> merged.probability.tolist(), merged.draws.tolist()
     ([0.75, 0.25], [2, 1])
     """
-    kept = weights > 0
-    graphs, weights = graphs[kept], weights[kept]
-    d = graphs.shape[-1]
+    graphs, weights, d = graphs[weights > 0], weights[weights > 0], graphs.shape[-1]
     rows = graphs.reshape(len(graphs), d * d)
     packed, inverse, counts = np.unique(np.packbits(rows, axis=1), axis=0, return_inverse=True, return_counts=True)
     total = np.bincount(inverse.ravel(), weights=weights, minlength=len(packed))
@@ -43,9 +44,7 @@ def distinct_graphs(graphs: Int8[np.ndarray, "n d d"], weights: Float[np.ndarray
     return DistinctGraphs(unpacked[order], total[order], counts[order])
 
 
-def consensus(
-    probability: Float[np.ndarray, "d d"], threshold: float = 0.5, names: tuple[str, ...] | None = None
-) -> Int8[np.ndarray, "d d"]:
+def consensus(probability: Matrix, threshold: float, names: tuple[str, ...]) -> Int8[np.ndarray, "d d"]:
     """Choose a directed acyclic graph with a large sum of (p_ij - threshold) over its edges.
 
     Greedy: go through the edges with p_ij > threshold from the most probable to the least (ties by name) and keep
@@ -57,16 +56,14 @@ def consensus(
     cycle of L edges has at most L - 1 of them in any draw). Otherwise the sum need not be the largest: that problem
     (maximum acyclic subgraph) is NP-hard.
 
-    >>> consensus(np.array([[0, 0.9, 0], [0, 0, 0.8], [0.7, 0, 0]])).tolist()
+    >>> consensus(np.array([[0, 0.9, 0], [0, 0, 0.8], [0.7, 0, 0]]), 0.5, ("a", "b", "c")).tolist()
     [[0, 1, 0], [0, 0, 1], [0, 0, 0]]
     """
     check_threshold(threshold)
     d = len(probability)
-    label = names if names is not None else tuple(range(d))
     candidates = [(i, j) for i, j in np.argwhere(probability > threshold).tolist() if i != j]
-    candidates.sort(key=lambda edge: (-round(float(probability[edge]), _TIE_DIGITS), label[edge[0]], label[edge[1]]))
-    graph = np.zeros((d, d), dtype=np.int8)
-    reaches = np.eye(d, dtype=bool)
+    candidates.sort(key=lambda edge: (-round(float(probability[edge]), _TIE_DIGITS), names[edge[0]], names[edge[1]]))
+    graph, reaches = np.zeros((d, d), dtype=np.int8), np.eye(d, dtype=bool)
     for i, j in candidates:
         if not reaches[j, i]:
             graph[i, j] = 1
@@ -89,9 +86,7 @@ def edge_text(graph: Int8[np.ndarray, "d d"], names: tuple[str, ...]) -> str:
     return ", ".join(f"{names[i]} -> {names[j]}" for i, j in np.argwhere(graph))
 
 
-def summarise(
-    values: Float[np.ndarray, "n *dims"], weight: Float[np.ndarray, "n *dims"]
-) -> dict[str, Float[np.ndarray, "*dims"]]:
+def summarise(values: PerDraw, weight: PerDraw) -> dict[str, Float[np.ndarray, "*dims"]]:
     """Moments and quantiles of each entry of an array over n draws, with one weight per draw *and* entry.
 
     With v_l = w_l / sum_l w_l: `probability` is sum_l w_l, `mean` is sum_l v_l x_l, `sd` is the root of

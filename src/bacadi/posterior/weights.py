@@ -21,9 +21,7 @@ def log_sum_exp(log_p: Float[np.ndarray, "..."]) -> float:
     0.0
     """
     top = float(np.max(log_p, initial=-np.inf))
-    if not np.isfinite(top):
-        return top
-    return top + float(np.log(np.sum(np.exp(log_p - top))))
+    return top + float(np.log(np.sum(np.exp(log_p - top)))) if np.isfinite(top) else top
 
 
 def posterior(log_p: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:

@@ -3,12 +3,12 @@
 Everything is placed by inches from the upper left corner, so that every cell of every heat map has the same size.
 """
 
-from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Shaped
+from jaxtyping import Shaped
 
 from bacadi.data.text import replacing
 from bacadi.errors import ConfigError
@@ -20,15 +20,14 @@ if TYPE_CHECKING:
 
 _COLOURS, _INK, _GREY, _LINE = "Blues", "#22303c", "#66727c", "#d5dce2"
 _LONGEST_NAME = 14
+Matrix = Shaped[np.ndarray, "rows columns"]
+Names = tuple[str, ...]
 _INCHES_PER_POINT = 1 / 72
 _GAP, _MARGIN, _HEADER, _PANEL_TITLE, _FOOTER, _BAR, _MAX_WIDTH = 0.16, 0.2, 0.62, 0.22, 0.24, 0.12, 13.0  # inches
 
 
 def plot_particles(
-    posterior: Posterior,
-    truth_graph: Shaped[np.ndarray, "d d"] | None = None,
-    truth_targets: Shaped[np.ndarray, "M d"] | None = None,
-    n: int = 6,
+    posterior: Posterior, truth_graph: Matrix | None = None, truth_targets: Matrix | None = None, n: int = 6
 ) -> "Figure":
     """Draw the `n` structures of largest weight beside the truth and the marginal: graphs above, targets below.
 
@@ -46,7 +45,7 @@ def plot_particles(
     d, m = posterior.n_variables, posterior.n_contexts
     # Wide enough for the note below a panel, narrow enough for six of them on a page.
     cell = max(float(np.clip(1.9 / d, 0.1, 0.26)), 1.0 / d)
-    rows, contexts = _Names.fitting(posterior.variables, cell), _Names.fitting(posterior.contexts, cell)
+    rows, contexts = _Names(posterior.variables, cell), _Names(posterior.contexts, cell)
     grid = _Grid(cell, d, m, rows, contexts, len(panels))
     figure = Figure(figsize=grid.size, dpi=160)
     _text_at(figure, _MARGIN, 0.14, "Posterior over graph and intervention targets", fontsize=11, weight="bold")
@@ -66,8 +65,7 @@ def plot_edges(posterior: Posterior) -> "Figure":
     >>> plot_edges(Posterior(*nothing, np.zeros((1, 1)), ("a", "b"), ())).axes[0].get_xlabel()
     'target'
     """
-    names = posterior.variables, posterior.variables
-    return _marginal(posterior.edge_probabilities(), names, "Edges", ("source", "target"))
+    return _marginal(posterior.edge_probabilities(), (posterior.variables,) * 2, "Edges", ("source", "target"))
 
 
 def plot_targets(posterior: Posterior) -> "Figure":
@@ -104,17 +102,14 @@ class _Panel(NamedTuple):
     """One of the small multiples: a graph above its targets."""
 
     title: str
-    graph: Shaped[np.ndarray, "d d"]
-    targets: Shaped[np.ndarray, "M d"]
+    graph: Matrix
+    targets: Matrix
     note: str
     emphasis: bool = False
 
 
-def _panels(
-    posterior: Posterior, truth_graph: np.ndarray | None, truth_targets: np.ndarray | None, n: int
-) -> list[_Panel]:
-    d, m = posterior.n_variables, posterior.n_contexts
-    panels = []
+def _panels(posterior: Posterior, truth_graph: Matrix | None, truth_targets: Matrix | None, n: int) -> list[_Panel]:
+    d, m, panels = posterior.n_variables, posterior.n_contexts, []
     if truth_graph is not None or truth_targets is not None:
         graph = np.zeros((d, d)) if truth_graph is None else np.asarray(truth_graph)
         targets = np.zeros((m, d)) if truth_targets is None else np.asarray(truth_targets)
@@ -130,23 +125,17 @@ def _panels(
     return panels
 
 
-@dataclass(frozen=True)
 class _Names:
-    """Names along an axis, as they are drawn: shortened, and none where the cells are too small to read them."""
+    """Names along an axis, as they are drawn: shortened, and none where the cells are too small to read them.
 
-    shown: tuple[str, ...]
-    size: float
+    The type fits a cell of `cell` inches and has at most 8 points; below 4.5 points there are no names. `inches` is
+    the room that the longest name takes along its own direction.
+    """
 
-    @classmethod
-    def fitting(cls, names: tuple[str, ...], cell: float) -> "_Names":
-        """Names in a type that fits a cell of `cell` inches, at most 8 points, or no names below 4.5 points."""
-        size = min(8.0, 0.8 * cell / _INCHES_PER_POINT)
-        return cls(tuple(_shortened(name) for name in names) if size >= 4.5 else (), size)
-
-    @property
-    def inches(self) -> float:
-        """Room that the longest name takes along its own direction."""
-        return max((len(name) for name in self.shown), default=0) * 0.62 * self.size * _INCHES_PER_POINT + 0.06
+    def __init__(self, names: Names, cell: float) -> None:
+        self.size = min(8.0, 0.8 * cell / _INCHES_PER_POINT)
+        self.shown = tuple(_shortened(name) for name in names) if self.size >= 4.5 else ()
+        self.inches = max(map(len, self.shown), default=0) * 0.62 * self.size * _INCHES_PER_POINT + 0.06
 
     def below(self, cell: float, level: float) -> float:
         """Room that names below cells of this width take: `level` inches, or their length if they have to be turned."""
@@ -161,41 +150,19 @@ def _shortened(name: str) -> str:
     return name.replace("$", r"\$")
 
 
-@dataclass(frozen=True)
 class _Grid:
     """Sizes in inches of a block of panels (graphs above targets) and how many go beside each other."""
 
-    cell: float
-    d: int
-    m: int
-    rows: _Names
-    contexts: _Names
-    n_panels: int
-
-    @property
-    def panel(self) -> float:
-        return self.cell * self.d
-
-    @property
-    def left(self) -> float:
-        return _MARGIN + 0.16 + max(self.rows.inches, self.contexts.inches)
-
-    @property
-    def across(self) -> int:
+    def __init__(self, cell: float, d: int, m: int, rows: _Names, contexts: _Names, n_panels: int) -> None:
+        self.cell, self.m, self.rows, self.contexts, self.panel = cell, m, rows, contexts, cell * d
+        self.left = _MARGIN + 0.16 + max(rows.inches, contexts.inches)
         fitting = max(1, int((_MAX_WIDTH - self.left) / (self.panel + _GAP)))
-        blocks = -(-self.n_panels // fitting)
-        return -(-self.n_panels // blocks)
-
-    @property
-    def block_height(self) -> float:
-        targets = _GAP + self.cell * self.m if self.m else 0.0
-        return _PANEL_TITLE + self.panel + targets + self.rows.below(self.cell, 0.16) + _FOOTER
-
-    @property
-    def size(self) -> tuple[float, float]:
-        blocks = -(-self.n_panels // self.across)
+        blocks = ceil(n_panels / fitting)
+        self.across = ceil(n_panels / blocks)
+        targets = _GAP + cell * m if m else 0.0
+        self.block_height = _PANEL_TITLE + self.panel + targets + rows.below(cell, 0.16) + _FOOTER
         width = self.left + self.across * (self.panel + _GAP) + _BAR + 0.5 + _MARGIN
-        return max(width, 4.9), _HEADER + blocks * (self.block_height + _GAP) + 0.05
+        self.size = max(width, 4.9), _HEADER + ceil(n_panels / self.across) * (self.block_height + _GAP) + 0.05
 
 
 def _draw_panel(figure: "Figure", grid: _Grid, panel: _Panel, position: int) -> None:
@@ -215,18 +182,13 @@ def _draw_panel(figure: "Figure", grid: _Grid, panel: _Panel, position: int) -> 
     _text_at(figure, middle, top + 0.05, panel.note, ha="center", fontsize=7, color=_GREY)
 
 
-def _marginal(
-    values: Float[np.ndarray, "rows columns"],
-    names: tuple[tuple[str, ...], tuple[str, ...]],
-    title: str,
-    labels: tuple[str, str],
-) -> "Figure":
+def _marginal(values: Matrix, names: tuple[Names, Names], title: str, labels: tuple[str, str]) -> "Figure":
     """One heat map of probabilities, with numbers in the cells where there is room."""
     from matplotlib.figure import Figure
 
     n_rows, n_columns = values.shape
     cell = float(np.clip(6.0 / max(n_rows, n_columns), 0.09, 0.42))
-    rows, columns = (_Names.fitting(axis, cell) for axis in names)
+    rows, columns = (_Names(axis, cell) for axis in names)
     left, top = _MARGIN + 0.3 + rows.inches, 0.55
     width, height = cell * n_columns, cell * n_rows
     below = columns.below(cell, 0.2) + 0.3 + _MARGIN
@@ -247,9 +209,8 @@ def _marginal(
 def _axes_at(figure: "Figure", left: float, top: float, width: float, height: float) -> "Axes":
     """Axes with their upper left corner `left` and `top` inches from that of the figure."""
     total_width, total_height = figure.get_size_inches()
-    return figure.add_axes(
-        (left / total_width, 1 - (top + height) / total_height, width / total_width, height / total_height)
-    )
+    bottom = 1 - (top + height) / total_height
+    return figure.add_axes((left / total_width, bottom, width / total_width, height / total_height))
 
 
 def _text_at(figure: "Figure", left: float, top: float, text: str, **style: Any) -> None:
@@ -258,9 +219,7 @@ def _text_at(figure: "Figure", left: float, top: float, text: str, **style: Any)
     figure.text(left / width, 1 - top / height, text, **{"color": _INK, "fontsize": 8, "va": "top", **style})
 
 
-def _heat_map(
-    axes: "Axes", values: Shaped[np.ndarray, "rows columns"], rows: _Names | None, columns: _Names | None
-) -> None:
+def _heat_map(axes: "Axes", values: Matrix, rows: _Names | None, columns: _Names | None) -> None:
     """Values in 0..1 as blue cells with thin lines between them; names where they are given."""
     n_rows, n_columns = values.shape
     axes.imshow(values, cmap=_COLOURS, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
@@ -268,9 +227,7 @@ def _heat_map(
     axes.set_yticks(np.arange(1, n_rows) - 0.5, minor=True)
     axes.grid(which="minor", color=_LINE, linewidth=0.4)
     axes.tick_params(which="both", length=0, pad=2, colors=_INK)
-    for spine in axes.spines.values():
-        spine.set_color(_GREY)
-        spine.set_linewidth(0.6)
+    axes.spines[:].set(color=_GREY, linewidth=0.6)
     cell = axes.get_window_extent().width / axes.figure.dpi / max(n_columns, 1)
     turned = columns is not None and columns.inches > cell
     for set_ticks, names, rotation in ((axes.set_xticks, columns, 90 * turned), (axes.set_yticks, rows, 0)):
@@ -286,7 +243,6 @@ def _colour_bar(figure: "Figure", axes: "Axes") -> None:
     from matplotlib.colors import Normalize
 
     bar = figure.colorbar(ScalarMappable(Normalize(0, 1), _COLOURS), cax=axes, ticks=[0, 0.5, 1])
-    bar.outline.set_linewidth(0.6)
-    bar.outline.set_edgecolor(_GREY)
+    bar.outline.set(linewidth=0.6, edgecolor=_GREY)
     bar.ax.tick_params(length=2, labelsize=7, colors=_INK)
     bar.set_label("probability", fontsize=7, color=_INK)

@@ -3,29 +3,7 @@
 from bacadi.simulate.expression import CellTypes, GeneExpressionSpec, HeldOutKnockOuts, KnockOuts, Regulation
 from bacadi.simulate.files import read_spec, read_task, write_task
 from bacadi.simulate.graphs import AbstractGraphFamily, RandomErdosRenyi, RandomScaleFree
-from bacadi.simulate.grn import (
-    AbstractTechnicalNoise,
-    Dropout,
-    Langevin,
-    LibrarySize,
-    MoleculeCounts,
-    Outliers,
-    RegulatoryNetwork,
-)
+from bacadi.simulate.grn import Dropout, Langevin, LibrarySize, MoleculeCounts, Outliers, RegulatoryNetwork
 from bacadi.simulate.network import CausalNetwork, Effects
-from bacadi.simulate.synthetic import (
-    AbstractTrueEffect,
-    AbstractTruth,
-    Hard,
-    HardAt,
-    HeldOut,
-    Interventions,
-    LinearTruth,
-    NeuralTruth,
-    Scale,
-    Shift,
-    Soft,
-    SyntheticSpec,
-    UniformNoise,
-)
+from bacadi.simulate.synthetic import HeldOut, Interventions, LinearTruth, NeuralTruth, Shift, SyntheticSpec
 from bacadi.simulate.task import AbstractSpec, Task, simulate

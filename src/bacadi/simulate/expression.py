@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int, Int8
+from numpy.random import Generator
 
 from bacadi.config.choices import Choice, option
 from bacadi.errors import ConfigError
 from bacadi.simulate.graphs import AbstractGraphFamily, RandomScaleFree
 from bacadi.simulate.grn import AbstractTechnicalNoise, Cells, Langevin, RegulatoryNetwork
-from bacadi.simulate.network import Effects
-from bacadi.simulate.synthetic import TargetDesign
+from bacadi.simulate.synthetic import TargetDesign, Targets, hard_effects
 from bacadi.simulate.task import AbstractSpec, Task, labelled_data, standardized
 
 
@@ -32,7 +32,7 @@ class Regulation(Choice):
     activation_b: float = option(0.2499, above=0)
     hill: float = option(2.0, above=0)
 
-    def draw(self, rng: np.random.Generator, graph: Int8[np.ndarray, "d d"]) -> Float[np.ndarray, "d d"]:
+    def draw(self, rng: Generator, graph: Int8[np.ndarray, "d d"]) -> Float[np.ndarray, "d d"]:
         """Draw the signed strength k_ij of every edge i -> j, 0 elsewhere."""
         share = rng.beta(self.activation_a, self.activation_b, size=(len(graph), 1))
         sign = np.where(rng.random(graph.shape) < share, 1.0, -1.0)
@@ -46,7 +46,7 @@ class CellTypes(Choice):
     basal_low: float = option(1.0, above=0)
     basal_high: float = option(3.0, above=0)
 
-    def draw(self, rng: np.random.Generator, graph: Int8[np.ndarray, "d d"]) -> Float[np.ndarray, "c d"]:
+    def draw(self, rng: Generator, graph: Int8[np.ndarray, "d d"]) -> Float[np.ndarray, "c d"]:
         """Draw the basal rate of every gene in every cell type, 0 for genes with regulators."""
         return (graph.sum(axis=0) == 0) * rng.uniform(self.basal_low, self.basal_high, size=(self.n, len(graph)))
 
@@ -69,7 +69,7 @@ class HeldOutKnockOuts(Choice):
     targets_per_context: int = option(1, least=1)
     repeat_training: bool = False
 
-    def draw_targets(self, rng: np.random.Generator, training: Int8[np.ndarray, "m d"]) -> Int8[np.ndarray, "h d"]:
+    def draw_targets(self, rng: Generator, training: Int8[np.ndarray, "m d"]) -> Int8[np.ndarray, "h d"]:
         """Draw the knocked-out genes of all contexts as a matrix of 0 and 1.
 
         >>> training = np.eye(4, dtype=np.int8)[:2]
@@ -91,10 +91,8 @@ class HeldOutKnockOuts(Choice):
             genes = frozenset(rng.choice(d, size, replace=False).tolist())
             if genes not in used and genes not in sets:
                 sets.append(genes)
-        targets = np.zeros((self.n_contexts, d), dtype=np.int8)
-        for k, genes in enumerate(sets):
-            targets[k, sorted(genes)] = 1
-        return targets
+        knocked_out = [[gene in genes for gene in range(d)] for genes in sets]
+        return np.array(knocked_out, dtype=np.int8).reshape(self.n_contexts, d)
 
 
 class GeneExpressionSpec(AbstractSpec):
@@ -129,46 +127,54 @@ class GeneExpressionSpec(AbstractSpec):
         from its noise-free steady state, data are standardised over the pooled contexts, and the held-out contexts are
         the training knock-outs again (with new cells).
         """
-        return self.replace(
-            langevin=self.langevin.replace(knock_out_time=0.3),
-            held_out=self.held_out.replace(repeat_training=True),
-            half_responses_by_context=True,
-            standardize=True,
-        )
+        short, same = self.langevin.replace(knock_out_time=0.3), self.held_out.replace(repeat_training=True)
+        return self.replace(langevin=short, held_out=same, half_responses_by_context=True, standardize=True)
 
     def draw(self, seed: int) -> Task:
         streams = [np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(8)]
         graph = self.graph.draw(streams[0], self.n_variables)
         network = self.draw_network(streams[1], graph)
         targets = self.knock_outs.draw_targets(streams[3], self.n_variables)
-        cells = _grow(streams[4], self, network, targets, (self.n_observational, self.knock_outs.rows_per_context))
+        cells = self._grow(streams[4], network, targets, (self.n_observational, self.knock_outs.rows_per_context))
         held_out_targets = self.held_out.draw_targets(streams[5], targets)
-        held_out = _grow(streams[5], self, network, held_out_targets, (0, self.held_out.rows_per_context))
+        held_out = self._grow(streams[5], network, held_out_targets, (0, self.held_out.rows_per_context))
         for noise in self.technical_noise:
             step = noise.prepare(streams[2], cells.x)
             cells = cells._replace(x=step(streams[6], cells.x))
             held_out = held_out._replace(x=step(streams[7], held_out.x))
-        task = Task(
-            seed,
-            graph,
-            knock_out_effects(targets),
-            labelled_data(cells.x, cells.context, len(targets), "g"),
-            knock_out_effects(held_out_targets),
-            labelled_data(held_out.x, held_out.context, len(held_out_targets), "g"),
-            network,
-            spec=self,
-            cell_type=cells.cell_type,
-            held_out_cell_type=held_out.cell_type,
-        )
+        # A knock-out is a hard effect: x_j = 0 without noise, whatever the regulators.
+        effects, held_out_effects = (hard_effects(genes, 0.0, 0.0) for genes in (targets, held_out_targets))
+        data = labelled_data(cells.x, cells.context, len(targets), "g")
+        test = labelled_data(held_out.x, held_out.context, len(held_out_targets), "g")
+        types = cells.cell_type, held_out.cell_type
+        task = Task(seed, graph, effects, data, held_out_effects, test, network, None, self, *types)
         return standardized(task) if self.standardize else task
 
-    def draw_network(self, rng: np.random.Generator, graph: Int8[np.ndarray, "d d"]) -> RegulatoryNetwork:
+    def draw_network(self, rng: Generator, graph: Int8[np.ndarray, "d d"]) -> RegulatoryNetwork:
         """Draw the rates of all genes and edges of `graph`."""
         strengths, basal = self.regulation.draw(rng, graph), self.cell_types.draw(rng, graph)
         return RegulatoryNetwork(graph, strengths, basal, self.regulation.hill, self.langevin)
 
+    def _grow(self, rng: Generator, network: RegulatoryNetwork, targets: Targets, rows: tuple[int, int]) -> "Measured":
+        """Simulate `rows[0]` cells of the wild type and `rows[1]` cells of every context."""
+        n_cells = [rows[0]] + [rows[1]] * len(targets)
+        context = np.repeat(np.arange(len(n_cells)), n_cells)
+        knocked_out = np.vstack([np.zeros((1, self.n_variables)), targets]) == 1
+        if self.half_responses_by_context:
+            half = np.array([network.half_responses(genes) for genes in knocked_out])
+        else:
+            half = np.broadcast_to(network.half_responses(), knocked_out.shape)
+        # Types in turn within each context, in random order: their numbers of cells differ by at most 1.
+        cell_type = np.concatenate([np.resize(rng.permutation(self.cell_types.n), n) for n in n_cells])
+        cells = Cells(cell_type, knocked_out[context], half[context])
+        time = self.langevin.time, self.langevin.knock_out_time or self.langevin.time
+        x = np.zeros(cells.knocked_out.shape)
+        for group, duration in zip((context == 0, context > 0), time, strict=True):
+            x[group] = network.sample(rng, Cells(*(field[group] for field in cells)), duration)
+        return Measured(x, context, cell_type)
 
-def _shuffled_sets(rng: np.random.Generator, d: int, size: int, used: set[frozenset[int]]) -> list[frozenset[int]]:
+
+def _shuffled_sets(rng: Generator, d: int, size: int, used: set[frozenset[int]]) -> list[frozenset[int]]:
     sets = [frozenset(genes) for genes in combinations(range(d), size) if frozenset(genes) not in used]
     return [sets[k] for k in rng.permutation(len(sets))]
 
@@ -179,38 +185,3 @@ class Measured(NamedTuple):
     x: Float[np.ndarray, "n d"]
     context: Int[np.ndarray, " n"]
     cell_type: Int[np.ndarray, " n"]
-
-
-def knock_out_effects(targets: Int8[np.ndarray, "m d"]) -> Effects:
-    """A knock-out as an effect: x_j = 0 without noise, whatever the regulators."""
-    nothing = np.zeros(targets.shape)
-    return Effects(targets, nothing.astype(bool), nothing, nothing, (None,) * len(targets))
-
-
-def _grow(
-    rng: np.random.Generator,
-    spec: GeneExpressionSpec,
-    network: RegulatoryNetwork,
-    targets: Int8[np.ndarray, "m d"],
-    rows: tuple[int, int],
-) -> Measured:
-    """Simulate `rows[0]` cells of the wild type and `rows[1]` cells of every context."""
-    n_cells = [rows[0]] + [rows[1]] * len(targets)
-    context = np.repeat(np.arange(len(n_cells)), n_cells)
-    knocked_out = np.vstack([np.zeros((1, spec.n_variables)), targets]) == 1
-    if spec.half_responses_by_context:
-        half = np.array([network.half_responses(genes) for genes in knocked_out])
-    else:
-        half = np.broadcast_to(network.half_responses(), knocked_out.shape)
-    cell_type = _balanced_types(rng, spec.cell_types.n, n_cells)
-    cells = Cells(cell_type, knocked_out[context], half[context])
-    time = spec.langevin.time, spec.langevin.knock_out_time or spec.langevin.time
-    x = np.zeros(cells.knocked_out.shape)
-    for group, duration in zip((context == 0, context > 0), time, strict=True):
-        x[group] = network.sample(rng, Cells(*(field[group] for field in cells)), duration)
-    return Measured(x, context, cell_type)
-
-
-def _balanced_types(rng: np.random.Generator, n_types: int, n_cells: list[int]) -> Int[np.ndarray, " n"]:
-    """Assign cell types in turn within each context, in random order: their numbers of cells differ by at most 1."""
-    return np.concatenate([np.resize(rng.permutation(n_types), n) for n in n_cells])

@@ -43,6 +43,7 @@ HELD_OUT = ("held_out.csv", "held_out_targets.csv", "held_out_effects.csv")
 FILES = (*TRAINING, EDGES, *HELD_OUT, SPEC, TASK)
 EDGE_COLUMNS, TARGET_COLUMNS = ("source", "target", "weight"), (CONTEXT, "variable")
 EFFECT_COLUMNS = (*TARGET_COLUMNS, "keeps_parents", "shift", "std")
+SCALING = ("shift", "scale")
 Names = tuple[str, ...]
 
 
@@ -56,8 +57,7 @@ def read_spec(path: str | Path) -> AbstractSpec:
     >>> spec.graph, spec.n_observational
     (RandomScaleFree(edges_per_node=2), 100)
     """
-    path = Path(path)
-    return decode_spec(read_toml(path, "specification"), quoted(path.name))
+    return decode_spec(read_toml(Path(path), "specification"), quoted(Path(path).name))
 
 
 def decode_spec(table: dict[str, Any], source: str) -> AbstractSpec:
@@ -104,9 +104,8 @@ def write_task(task: Task, folder: str | Path, spec_toml: str | None = None) -> 
         _write(folder / names[2], EFFECT_COLUMNS, _effect_rows(data, drawn.scaled(data.scaling)))
     what, weights = _weights(task)
     variables, edges = task.data.variables, np.argwhere(task.graph).tolist()
-    texts = ["" if weights is None else repr(float(weights[i, j])) for i, j in edges]
-    named = ([variables[i], variables[j], text] for (i, j), text in zip(edges, texts, strict=True))
-    _write(folder / EDGES, EDGE_COLUMNS, named)
+    texts = ([variables[i], variables[j], "" if weights is None else repr(float(weights[i, j]))] for i, j in edges)
+    _write(folder / EDGES, EDGE_COLUMNS, texts)
     if spec_toml is not None:
         write_text(folder / SPEC, spec_toml)
     write_text(folder / TASK, json.dumps(_record(task, what), indent=2, ensure_ascii=False) + "\n")
@@ -125,7 +124,7 @@ def _record(task: Task, weight: str | None) -> dict[str, Any]:
         "variables": data.variables,
         "noise_std": None if task.noise_std is None else (task.noise_std / scaling.scale).tolist(),
         "weight": weight,
-        "scaling": {"shift": scaling.shift.tolist(), "scale": scaling.scale.tolist()},
+        "scaling": {name: getattr(scaling, name).tolist() for name in SCALING},
     }
 
 
@@ -133,9 +132,7 @@ def _weights(task: Task) -> tuple[str | None, Float[np.ndarray, "d d"] | None]:
     """What the weight of an edge is, and the weights; nothing where an edge is not a single number."""
     if isinstance(task.network, RegulatoryNetwork):
         return STRENGTH, task.network.strengths
-    if task.weights is None:
-        return None, None
-    return LINEAR, task.data.scaling.inverse().weights(task.weights)
+    return (None, None) if task.weights is None else (LINEAR, task.data.scaling.inverse().weights(task.weights))
 
 
 def _target_rows(data: ContextData, effects: Effects) -> Iterable[Sequence[str]]:
@@ -170,49 +167,36 @@ def read_task(folder: str | Path) -> Task:
     True
     """
     folder = Path(folder)
-    record = _read_record(folder)
-    try:
-        variables, seed, linear = tuple(record["variables"]), int(record["seed"]), record["weight"] == LINEAR
-        contexts, held_out_contexts = tuple(record["contexts"]), tuple(record["held_out_contexts"])
-        observational, noise = record["observational"], record["noise_std"]
-        scaling = Scaling(*(_numbers(record["scaling"][name], variables) for name in ("shift", "scale")))
-        noise_std = None if noise is None else _numbers(noise, variables) * scaling.scale
-    except (KeyError, TypeError, ValueError) as error:
-        raise _damaged(folder / TASK) from error
-    graph, weights = _read_edges(folder / EDGES, variables)
-    network = None
-    if linear and noise_std is not None:
-        theta = LinearTheta(scaling.weights(weights), None, np.log(noise_std))
-        network = CausalNetwork(graph, LinearGaussian(), theta)
-    return Task(
-        seed,
-        graph,
-        _read_effects(folder, TRAINING, variables, contexts).scaled(scaling.inverse()),
-        _read_data(folder / TRAINING[0], variables, contexts, observational, scaling),
-        _read_effects(folder, HELD_OUT, variables, held_out_contexts).scaled(scaling.inverse()),
-        _read_data(folder / HELD_OUT[0], variables, held_out_contexts, None, scaling),
-        network,
-        noise_std,
-    )
-
-
-def _read_record(folder: Path) -> dict[str, Any]:
     path = folder / TASK
     if not path.is_file():
         what = "holds no complete task (there is no task.json)" if folder.is_dir() else "is no folder"
         raise StoreError(f"'{folder}' {what}; give the --out folder of `bacadi simulate`.")
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise _damaged(path) from error
-    if not isinstance(record, dict) or "bacadi" not in record:
-        raise _damaged(path)
-    return record
+        variables, seed, linear = tuple(record["variables"]), int(record["seed"]), record["weight"] == LINEAR
+        contexts, held_out_contexts = tuple(record["contexts"]), tuple(record["held_out_contexts"])
+        observational, noise = record["observational"], record["noise_std"]
+        scaling = Scaling(*(np.array(record["scaling"][name], float).reshape(len(variables)) for name in SCALING))
+        noise_std = None if noise is None else np.array(noise, float).reshape(len(variables)) * scaling.scale
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise StoreError(f"'{path}' is damaged or not ours; simulate the task again.") from error
+    graph, weights = _read_edges(folder / EDGES, variables)
+    network = None
+    if linear and noise_std is not None:
+        theta = LinearTheta(scaling.weights(weights), None, np.log(noise_std))
+        network = CausalNetwork(graph, LinearGaussian(), theta)
+
+    def part(files: Names, names: Names, base: str | None) -> tuple[Effects, ContextData]:
+        effects = _read_effects(folder, files, variables, names).scaled(scaling.inverse())
+        return effects, _read_data(folder / files[0], variables, names, base, scaling)
+
+    training, held_out = part(TRAINING, contexts, observational), part(HELD_OUT, held_out_contexts, None)
+    return Task(seed, graph, *training, *held_out, network, noise_std)
 
 
 def _read_edges(path: Path, variables: Names) -> tuple[Int8[np.ndarray, "d d"], Float[np.ndarray, "d d"]]:
-    shape = (len(variables), len(variables))
-    graph, weights = np.zeros(shape, dtype=np.int8), np.zeros(shape)
+    weights = np.zeros((len(variables), len(variables)))
+    graph = weights.astype(np.int8)
     for line, (source, target, weight) in _rows(path, EDGE_COLUMNS):
         edge = _at(line, source, variables), _at(line, target, variables)
         graph[edge], weights[edge] = 1, _number(line, weight or "0")
@@ -233,15 +217,13 @@ def _read_effects(folder: Path, files: Names, variables: Names, contexts: Names)
     return Effects(targets, keeps_parents, shift, std, (None,) * len(targets))
 
 
-def _read_data(
-    path: Path, variables: Names, contexts: Names, observational: str | None, scaling: Scaling
-) -> ContextData:
-    labels, x, context = (str(observational), *contexts), [], []
+def _read_data(path: Path, variables: Names, contexts: Names, base: str | None, scaling: Scaling) -> ContextData:
+    labels, x, context = (str(base), *contexts), [], []
     for line, (*values, label) in _rows(path, (*variables, CONTEXT)):
         x.append([_number(line, value) for value in values])
         context.append(_at(line, label, labels))
     rows = np.array(x, dtype=float).reshape(len(x), len(variables))
-    return ContextData(rows, np.array(context, dtype=int), variables, contexts, observational, scaling)
+    return ContextData(rows, np.array(context, dtype=int), variables, contexts, base, scaling)
 
 
 def _rows(path: Path, header: Names) -> Iterator[tuple[str, list[str]]]:
@@ -272,14 +254,3 @@ def _number(line: str, text: str) -> float:
         return float(text)
     except ValueError:
         raise StoreError(f"{line} has {quoted(text)} for a number; correct it.") from None
-
-
-def _numbers(values: Sequence[float], variables: Names) -> Float[np.ndarray, " d"]:
-    numbers = np.array(values, dtype=float)
-    if numbers.shape != (len(variables),):
-        raise ValueError(f"{numbers.shape} numbers for {len(variables)} variables")
-    return numbers
-
-
-def _damaged(path: Path) -> StoreError:
-    return StoreError(f"'{path}' is damaged or not ours; simulate the task again.")

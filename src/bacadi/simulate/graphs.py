@@ -23,8 +23,7 @@ def erdos_renyi_dag(rng: np.random.Generator, d: int, edges_per_node: float = 2)
             f"in all; ask for 0 to {(d - 1) / 2:g} edges per node."
         )
     probability = edges_per_node * d / pairs if pairs else 0.0
-    graph = np.triu(rng.random((d, d)) < probability, k=1)
-    return _relabelled(rng, graph)
+    return _relabelled(rng, np.triu(rng.random((d, d)) < probability, k=1))
 
 
 def scale_free_dag(rng: np.random.Generator, d: int, edges_per_node: int = 2) -> Int8[np.ndarray, "d d"]:

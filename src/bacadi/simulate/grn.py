@@ -29,6 +29,10 @@ from bacadi.config.choices import Choice, option
 from bacadi.errors import ConfigError
 from bacadi.graph.dag import topological_order
 
+Levels = Float[np.ndarray, "n d"]
+PerGene = Float[np.ndarray, " d"]
+KnockedOut = Bool[np.ndarray, " d"] | None
+
 
 class Langevin(Choice):
     """Decay λ and noise amplitude q of the Langevin equation, its time step, and how long each cell is followed.
@@ -73,53 +77,41 @@ class RegulatoryNetwork:
     hill: float
     langevin: Langevin
 
-    def half_responses(self, knocked_out: Bool[np.ndarray, " d"] | None = None) -> Float[np.ndarray, " d"]:
+    def half_responses(self, knocked_out: KnockedOut = None) -> PerGene:
         """h_i, the mean over cell types of gene i's noise-free steady state in the wild type (or a knock-out).
 
         Found in topological order: regulators first, each with its own half response before it acts on others. Noise
         moves the means of simulated cells by some 10 % from these (benchmarks/grn_speed.py).
         """
-        half = np.zeros(len(self.graph))
-        self._fill_levels(half, knocked_out, own_half_responses=True)
-        return half
+        return self._steady_state(None, knocked_out)[1]
 
-    def levels(
-        self, half_responses: Float[np.ndarray, " d"], knocked_out: Bool[np.ndarray, " d"] | None = None
-    ) -> Float[np.ndarray, "c d"]:
+    def levels(self, half_responses: PerGene, knocked_out: KnockedOut = None) -> Float[np.ndarray, "c d"]:
         """The noise-free steady state x_j = P_j(x) / λ of each cell type, where the simulation of its cells starts."""
-        return self._fill_levels(half_responses, knocked_out, own_half_responses=False)
+        return self._steady_state(half_responses, knocked_out)[0]
 
-    def _fill_levels(
-        self,
-        half: Float[np.ndarray, " d"],
-        knocked_out: Bool[np.ndarray, " d"] | None,
-        own_half_responses: bool,
-    ) -> Float[np.ndarray, "c d"]:
-        levels = np.zeros(self.basal.shape)
+    def _steady_state(self, half: PerGene | None, out: KnockedOut) -> tuple[Float[np.ndarray, "c d"], PerGene]:
+        """Levels by cell type and their means, which are the half responses where none are given."""
+        levels, means = np.zeros(self.basal.shape), np.zeros(len(self.graph))
         for gene in topological_order(self.graph).tolist():
-            if knocked_out is None or not knocked_out[gene]:
-                levels[:, gene] = self.production(levels, half, self.basal)[:, gene] / self.langevin.decay
-            if own_half_responses:
-                half[gene] = levels[:, gene].mean()
-        return levels
+            if out is None or not out[gene]:
+                produced = self.production(levels, means if half is None else half, self.basal)[:, gene]
+                levels[:, gene] = produced / self.langevin.decay
+            means[gene] = levels[:, gene].mean()
+        return levels, means
 
-    def production(
-        self, x: Float[np.ndarray, "n d"], half_responses: Float[np.ndarray, "*rows d"], basal: Float[np.ndarray, "n d"]
-    ) -> Float[np.ndarray, "n d"]:
+    def production(self, x: Levels, half: Float[np.ndarray, "*rows d"], basal: Levels) -> Levels:
         """P_j(x) of each row, as one product: |k| (1 - hill) of a repressor is |k| + k · hill."""
         repressible = np.maximum(-self.strengths, 0).sum(axis=0)
-        return np.maximum(hill_response(x, half_responses, self.hill) @ self.strengths + repressible + basal, 0)
+        return np.maximum(hill_response(x, half, self.hill) @ self.strengths + repressible + basal, 0)
 
-    def sample(self, rng: np.random.Generator, cells: Cells, time: float) -> Float[np.ndarray, "n d"]:
+    def sample(self, rng: np.random.Generator, cells: Cells, time: float) -> Levels:
         """The levels of each cell after `time`, from the noise-free steady state of its conditions.
 
         Every cell is a trajectory of its own (Euler–Maruyama steps, levels clipped at 0), so the rows are independent.
         """
         n_steps = max(1, round(time / self.langevin.step))
         decay, step = self.langevin.decay, time / n_steps
-        alive = np.where(cells.knocked_out, 0.0, 1.0)
-        basal = self.basal[cells.cell_type]
-        x = self._starts(cells)
+        alive, basal, x = np.where(cells.knocked_out, 0.0, 1.0), self.basal[cells.cell_type], self._starts(cells)
         for _ in range(n_steps):
             gain, loss = alive * self.production(x, cells.half_responses, basal), decay * x
             # √P dW_α + √(λx) dW_β is in law one Gaussian of variance (P + λx) dt.
@@ -129,20 +121,18 @@ class RegulatoryNetwork:
             np.maximum(x, 0, out=x)
         return x
 
-    def _starts(self, cells: Cells) -> Float[np.ndarray, "n d"]:
+    def _starts(self, cells: Cells) -> Levels:
         x = np.empty(cells.knocked_out.shape)
         conditions = np.hstack([cells.knocked_out, cells.half_responses])
-        unique, first, which = np.unique(conditions, axis=0, return_index=True, return_inverse=True)
-        for k in range(len(unique)):
-            rows, one = np.flatnonzero(which.reshape(-1) == k), first[k]
+        _, first, which = np.unique(conditions, axis=0, return_index=True, return_inverse=True)
+        for k, one in enumerate(first):
+            rows = np.flatnonzero(which.reshape(-1) == k)
             levels = self.levels(cells.half_responses[one], cells.knocked_out[one])
             x[rows] = levels[cells.cell_type[rows]]
         return x
 
 
-def hill_response(
-    x: Float[np.ndarray, "n d"], half_responses: Float[np.ndarray, "*rows d"], coefficient: float
-) -> Float[np.ndarray, "n d"]:
+def hill_response(x: Levels, half_responses: Float[np.ndarray, "*rows d"], coefficient: float) -> Levels:
     """hill(x) = x^n / (h^n + x^n), and 0 at x = 0 whatever h is.
 
     >>> hill_response(np.array([[0.0, 1.0, 3.0]]), np.array([0.0, 1.0, 1.0]), 2.0).tolist()
@@ -167,7 +157,7 @@ class AbstractTechnicalNoise(Choice):
     """
 
     @abstractmethod
-    def prepare(self, rng: np.random.Generator, x: Float[np.ndarray, "n d"]) -> Step:
+    def prepare(self, rng: np.random.Generator, x: Levels) -> Step:
         """Make the step `(rng, cells) -> cells` with all that does not belong to a single cell fixed.
 
         `x` are the training cells.
@@ -186,7 +176,7 @@ class Outliers(AbstractTechnicalNoise):
     log_mean: float = 0.8
     log_std: float = option(1.0, least=0)
 
-    def prepare(self, rng: np.random.Generator, x: Float[np.ndarray, "n d"]) -> Step:
+    def prepare(self, rng: np.random.Generator, x: Levels) -> Step:
         d = x.shape[1]
         factor = np.where(rng.random(d) < self.share, rng.lognormal(self.log_mean, self.log_std, size=d), 1.0)
         return lambda _, cells: cells * factor
@@ -203,7 +193,7 @@ class LibrarySize(AbstractTechnicalNoise):
     log_mean: float = 4.6
     log_std: float = option(0.4, least=0)
 
-    def prepare(self, rng: np.random.Generator, x: Float[np.ndarray, "n d"]) -> Step:
+    def prepare(self, rng: np.random.Generator, x: Levels) -> Step:
         def step(rng: np.random.Generator, cells: np.ndarray) -> np.ndarray:
             size = rng.lognormal(self.log_mean, self.log_std, size=(len(cells), 1))
             total = cells.sum(axis=1, keepdims=True)
@@ -225,7 +215,7 @@ class Dropout(AbstractTechnicalNoise):
     shape: float = option(6.5, above=0)
     percentile: float = option(82.0, least=0, most=100)
 
-    def prepare(self, rng: np.random.Generator, x: Float[np.ndarray, "n d"]) -> Step:
+    def prepare(self, rng: np.random.Generator, x: Levels) -> Step:
         middle = np.percentile(np.log1p(x), self.percentile) if x.size else 0.0
 
         def step(rng: np.random.Generator, cells: np.ndarray) -> np.ndarray:
@@ -238,5 +228,5 @@ class Dropout(AbstractTechnicalNoise):
 class MoleculeCounts(AbstractTechnicalNoise):
     """The number of molecules (UMI) read: Poisson(x_j)."""
 
-    def prepare(self, rng: np.random.Generator, x: Float[np.ndarray, "n d"]) -> Step:
+    def prepare(self, rng: np.random.Generator, x: Levels) -> Step:
         return lambda rng, cells: rng.poisson(cells).astype(float)

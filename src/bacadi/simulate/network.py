@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Int8
+from numpy.random import Generator
 
 from bacadi.data.contexts import Scaling
 from bacadi.graph.dag import topological_order
@@ -22,6 +23,7 @@ from bacadi.model.noise import log_normal
 
 Rows = Float[np.ndarray, "n d"]
 Contexts = Int[np.ndarray, " n"]
+Column = Float[np.ndarray, " n"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,14 +77,13 @@ class CausalNetwork:
         mean = self.mechanism.mean(self.theta, self.graph, x)
         std = np.broadcast_to(np.exp(self.mechanism.log_noise_std(self.theta)), x.shape).copy()
         for k, hit in enumerate(effects.targets != 0):
-            rows = np.flatnonzero(context == k + 1)
-            own = effects.theta[k]
+            rows, own = np.flatnonzero(context == k + 1), effects.theta[k]
             kept = mean[rows] if own is None else self.mechanism.mean(own, self.graph, x[rows])
             mean[rows] = np.where(hit, effects.keeps_parents[k] * kept + effects.shift[k], mean[rows])
             std[rows] = np.where(hit, effects.std[k], std[rows])
         return mean, std
 
-    def sample(self, rng: np.random.Generator, context: Contexts, effects: Effects) -> Rows:
+    def sample(self, rng: Generator, context: Contexts, effects: Effects) -> Rows:
         """Draw one sample for each entry of `context`, parents before children."""
         noise = rng.normal(size=(len(context), len(self.graph)))
         x = np.zeros_like(noise)
@@ -94,9 +95,7 @@ class CausalNetwork:
                 x[:, nodes] = np.stack([self._column(rng, j, x, context, effects, noise) for j in nodes], axis=1)
         return x
 
-    def _column(
-        self, rng: np.random.Generator, node: int, x: Rows, context: Contexts, effects: Effects, noise: Rows
-    ) -> Float[np.ndarray, " n"]:
+    def _column(self, rng: Generator, node: int, x: Rows, context: Contexts, effects: Effects, noise: Rows) -> Column:
         """One variable of a mechanism that is not Gaussian."""
         column = self.mechanism.sample(rng, self.theta, self.graph, x, node)
         for k in np.flatnonzero(effects.targets[:, node]):

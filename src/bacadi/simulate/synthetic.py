@@ -23,6 +23,8 @@ from bacadi.simulate.task import AbstractSpec, Task, labelled_data, standardized
 Graph = Int8[np.ndarray, "d d"]
 Targets = Int8[np.ndarray, "m d"]
 PerVariable = Float[np.ndarray, " d"]
+Values = Float[np.ndarray, "..."]
+Parameters = tuple[AbstractMechanism, Theta]
 
 
 class UniformNoise(Choice):
@@ -85,16 +87,12 @@ class NeuralTruth(AbstractTruth):
         sizes = (d, d, h), (d, h), (d, h), (d,)
         weight, bias, output, constant = (rng.normal(scale=self.weight_std, size=size) for size in sizes)
         child = graph.max(axis=0, initial=0)[:, None]
-        layers = (
-            Layer(graph[:, :, None] * weight.swapaxes(0, 1), bias),
-            Layer((output * child).T[:, :, None], constant[:, None] * child),
-        )
-        return NeuralGaussian(hidden=(h,)), NeuralTheta(layers, np.log(noise_std))
+        first = Layer(graph[:, :, None] * weight.swapaxes(0, 1), bias)
+        second = Layer((output * child).T[:, :, None], constant[:, None] * child)
+        return NeuralGaussian(hidden=(h,)), NeuralTheta((first, second), np.log(noise_std))
 
 
-def signed_uniform(
-    rng: np.random.Generator, low: float, high: float, shape: tuple[int, ...]
-) -> Float[np.ndarray, "..."]:
+def signed_uniform(rng: np.random.Generator, low: float, high: float, shape: tuple[int, ...]) -> Values:
     """±U[low, high], both signs equally likely.
 
     >>> bool((abs(signed_uniform(np.random.default_rng(0), 1, 2, (100,))) >= 1).all())
@@ -131,7 +129,7 @@ class Hard(AbstractTrueEffect):
 
     def draw(self, rng: np.random.Generator, targets: Targets, base: Unperturbed) -> Effects:
         z = rng.normal(scale=self.mean_std, size=targets.shape)
-        return _hard(targets, z + self.offset * np.sign(z), self.variance)
+        return hard_effects(targets, z + self.offset * np.sign(z), self.variance)
 
 
 class HardAt(AbstractTrueEffect):
@@ -141,7 +139,7 @@ class HardAt(AbstractTrueEffect):
     variance: float = option(0.5, above=0)
 
     def draw(self, rng: np.random.Generator, targets: Targets, base: Unperturbed) -> Effects:
-        return _hard(targets, np.full(targets.shape, self.mean, dtype=float), self.variance)
+        return hard_effects(targets, float(self.mean), self.variance)
 
 
 class Shift(AbstractTrueEffect):
@@ -187,17 +185,13 @@ class Soft(AbstractTrueEffect):
         return _soft(targets, shift, std, theta)
 
 
-def _hard(targets: Targets, mean: Float[np.ndarray, "m d"], variance: float) -> Effects:
+def hard_effects(targets: Targets, mean: Float[np.ndarray, "m d"] | float, variance: float) -> Effects:
+    """x_j ~ N(mean, variance) at the targets, whatever the parents."""
     nothing = np.zeros(targets.shape, dtype=bool)
     return Effects(targets, nothing, targets * mean, targets * np.sqrt(variance), (None,) * len(targets))
 
 
-def _soft(
-    targets: Targets,
-    shift: Float[np.ndarray, "m d"],
-    std: Float[np.ndarray, "..."],
-    theta: tuple[Theta, ...] | None = None,
-) -> Effects:
+def _soft(targets: Targets, shift: Values, std: Values, theta: tuple[Theta, ...] | None = None) -> Effects:
     return Effects(targets, targets != 0, targets * shift, targets * std, theta or (None,) * len(targets))
 
 
@@ -295,9 +289,7 @@ class SyntheticSpec(AbstractSpec):
         task = Task(seed, graph, effects, data, held_out_effects, held_out, network, network.noise_std, self)
         return standardized(task) if self.standardize else task
 
-    def _parameters(
-        self, rng: np.random.Generator, graph: Graph, noise_std: PerVariable
-    ) -> tuple[AbstractMechanism, Theta]:
+    def _parameters(self, rng: np.random.Generator, graph: Graph, noise_std: PerVariable) -> Parameters:
         if isinstance(self.mechanism, AbstractMechanism):
             return self.mechanism, self.mechanism.draw_theta(rng, graph)
         return self.mechanism.draw(rng, graph, noise_std)

@@ -11,7 +11,7 @@ from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError
 from bacadi.simulate.graphs import AbstractGraphFamily, RandomErdosRenyi
 from bacadi.simulate.grn import RegulatoryNetwork
-from bacadi.simulate.network import CausalNetwork, Effects
+from bacadi.simulate.network import CausalNetwork, Contexts, Effects, Rows
 
 OBSERVATIONAL = "obs"
 
@@ -71,15 +71,12 @@ class Task:
         """The linear coefficient of each edge, None where the mechanisms are not linear."""
         return self.network.weights if isinstance(self.network, CausalNetwork) else None
 
-    def log_density(self) -> Float[np.ndarray, " n"]:
-        """log p(x | context) of each training row under the truth, in the units of `data`."""
-        return self._log_density(self.data, self.effects)
+    def log_density(self, held_out: bool = False) -> Float[np.ndarray, " n"]:
+        """log p(x | context) of each training or held-out row under the truth, in the units of `data`.
 
-    def held_out_log_density(self) -> Float[np.ndarray, " n"]:
-        """log p(x | context) of each held-out row under the truth: the best that a method can reach on average."""
-        return self._log_density(self.held_out, self.held_out_effects)
-
-    def _log_density(self, data: ContextData, effects: Effects) -> Float[np.ndarray, " n"]:
+        On held-out rows this is the best that a method can reach on average.
+        """
+        data, effects = (self.held_out, self.held_out_effects) if held_out else (self.data, self.effects)
         if not isinstance(self.network, CausalNetwork):
             raise ConfigError("The network of this task has no density in closed form; simulate a synthetic task.")
         original = data.scaling.invert(data.x)
@@ -110,14 +107,8 @@ def standardized(task: Task) -> Task:
     return replace(task, data=data, held_out=held_out)
 
 
-def labelled_data(
-    x: Float[np.ndarray, "n d"], context: Int[np.ndarray, " n"], n_contexts: int, letter: str
-) -> ContextData:
+def labelled_data(x: Rows, context: Contexts, n_contexts: int, letter: str) -> ContextData:
     """Name variables by the letter and their number, contexts c1, c2, …"""
-    return ContextData(
-        x,
-        context,
-        variables=tuple(f"{letter}{j + 1}" for j in range(x.shape[1])),
-        contexts=tuple(f"c{k + 1}" for k in range(n_contexts)),
-        observational=OBSERVATIONAL if (context == 0).any() else None,
-    )
+    variables = tuple(f"{letter}{j + 1}" for j in range(x.shape[1]))
+    contexts = tuple(f"c{k + 1}" for k in range(n_contexts))
+    return ContextData(x, context, variables, contexts, OBSERVATIONAL if (context == 0).any() else None)

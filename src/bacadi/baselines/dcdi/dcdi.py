@@ -12,11 +12,12 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from jaxtyping import Float, Int, Int8
 
-from bacadi.baselines.base import AbstractBaseline, Estimate, FittedParameters, KnownTargets, log_normal
+from bacadi.baselines.base import AbstractBaseline, Estimate, FittedParameters, KnownTargets
 from bacadi.config.choices import option
 from bacadi.data.contexts import ContextData, Scaling
 from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError
+from bacadi.model.noise import log_normal
 
 LEAK = 0.25
 # The paper scores DCDI-G with the noise of its own model, σ² = .1; the noise of the training is free.
@@ -33,10 +34,6 @@ class Networks(NamedTuple):
     first_bias: Float[Any, "*k d h"]
     second: Float[Any, "*k d h"]
     second_bias: Float[Any, "*k d"]
-
-    def at(self, k: int) -> "Networks":
-        """Those of one context, or of one run: entry k of the axis in front."""
-        return Networks(*(leaf[k] for leaf in self))
 
     def mean(self, graph: Int8[np.ndarray, "d d"], x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
         """NN_j(G_:j ∘ x) of every variable."""
@@ -61,9 +58,6 @@ class Constants(NamedTuple):
 
     value: Float[Any, "*k d"]
 
-    def at(self, k: int) -> "Constants":
-        return Constants(self.value[k])
-
     def mean(self, graph: Int8[np.ndarray, "d d"], x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
         return np.broadcast_to(self.value, x.shape)
 
@@ -72,6 +66,14 @@ class Constants(NamedTuple):
 
     def n_parameters(self, graph: Int8[np.ndarray, "d d"]) -> Int[np.ndarray, " d"]:
         return np.ones(len(graph), dtype=int)
+
+
+Effect = Networks | Constants
+
+
+def at(part: Effect, k: int) -> Any:
+    """What belongs to one context, or to one run: entry k of the axis in front."""
+    return type(part)(*(leaf[k] for leaf in part))
 
 
 @dataclass(frozen=True)
@@ -84,19 +86,15 @@ class NetworkEstimate(Estimate):
     """
 
     networks: Networks
-    effect: Networks | Constants
+    effect: Effect
     effect_std: Float[np.ndarray, "M d"]
     converged: bool = True
     iterations: int = 0
 
     def in_data_units(self, scaling: Scaling) -> Self:
         """Rewrite an estimate from scaled columns for the columns as they are."""
-        return replace(
-            self,
-            networks=self.networks.in_data_units(self.graph, scaling),
-            effect=self.effect.in_data_units(self.graph, scaling),
-            effect_std=self.effect_std * scaling.scale,
-        )
+        effect, std = self.effect.in_data_units(self.graph, scaling), self.effect_std * scaling.scale
+        return replace(self, networks=self.networks.in_data_units(self.graph, scaling), effect=effect, effect_std=std)
 
     def log_density(self, x: Float[np.ndarray, "n d"], noise_std: float = SCORING_STD) -> Float[np.ndarray, "n d"]:
         """log N(x_j; NN_j(G_:j ∘ x), noise_std²), entry by entry: the mechanisms without any intervention."""
@@ -111,7 +109,7 @@ class NetworkEstimate(Estimate):
         for k, targets in enumerate(self.targets != 0):
             rows = data.context == k + 1
             x = data.x[rows]
-            effect = log_normal(x, self.effect.at(k).mean(self.graph, x), std[k])
+            effect = log_normal(x, at(self.effect, k).mean(self.graph, x), std[k])
             log_p[rows] = np.where(targets, effect, log_p[rows])
         n_parameters = self.networks.n_parameters(self.graph).sum()
         n_parameters += (self.targets * (self.effect.n_parameters(self.graph) + 1)).sum()
@@ -130,8 +128,7 @@ class NetworkEstimate(Estimate):
             "effect_noise_std": Labelled(np.where(self.targets, effect_std, 0.0), ("context", "node")),
         }
         if isinstance(self.effect, Constants):
-            means = np.where(self.targets, self.effect.value, 0.0)
-            parameters["effect_mean"] = Labelled(means, ("context", "node"))
+            parameters["effect_mean"] = Labelled(np.where(self.targets, self.effect.value, 0.0), ("context", "node"))
         return parameters
 
 
@@ -201,8 +198,6 @@ class DCDIG(AbstractBaseline):
 
         A column that resampling made constant is only shifted, where `check` would refuse it.
         """
-        if not resampled:
-            return []
         known, *_ = [AbstractBaseline.check(self, data, known_targets) for data in resampled]
         if not all(np.array_equal(data.counts, resampled[0].counts) for data in resampled):
             raise ConfigError(
@@ -212,16 +207,14 @@ class DCDIG(AbstractBaseline):
         from bacadi.baselines.dcdi.train import split_rows, train
 
         scalings = [_scaling(data) for data in resampled]
-        rows = [
-            split_rows(rng, scaling.apply(data.x), data.context, self.held_out)
-            for scaling, data in zip(scalings, resampled, strict=True)
-        ]
+        pairs = zip(scalings, resampled, strict=True)
+        rows = [split_rows(rng, scaling.apply(data.x), data.context, self.held_out) for scaling, data in pairs]
         estimates = train(self, int(rng.integers(2**31)), rows, known)
         return [estimate.in_data_units(scaling) for estimate, scaling in zip(estimates, scalings, strict=True)]
 
     def relaxed(self) -> Self:
         """The same with half the learning rate, which is what helps after non-finite values."""
-        return replace(self, learning_rate=self.learning_rate / 2)
+        return self.replace(learning_rate=self.learning_rate / 2)
 
 
 def _scaling(data: ContextData) -> Scaling:

@@ -13,13 +13,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Float32, Float64, Key
 
-from bacadi.baselines.dcdi.dcdi import LEAK, Constants, Networks
+from bacadi.baselines.dcdi.dcdi import LEAK, Constants, Effect, Networks
 from bacadi.model.noise import log_normal
 
 # A standardised column whose mechanism fits better than this is taken as noiseless; without a floor a context of one
 # row, or one whose target is held at a constant, would have an unbounded likelihood.
 MIN_STD = 1e-3
 _ORDER = 10
+
+PRNGKey = Key[Array, ""]
+PerTarget = Float32[Array, "M d"]
 
 
 class Parameters(NamedTuple):
@@ -29,7 +32,7 @@ class Parameters(NamedTuple):
     target_logit: Float32[Array, "M d"]
     networks: Networks
     log_std: Float32[Array, " d"]
-    effect: Networks | Constants
+    effect: Effect
     effect_log_std: Float32[Array, "M d"]
 
 
@@ -62,34 +65,26 @@ class Penalty(NamedTuple):
     weight: Float64[Array, ""]
 
 
-def initial_parameters(
-    key: Key[Array, ""], n_variables: int, n_contexts: int, n_hidden: int, perfect: bool
-) -> Parameters:
+def initial_parameters(key: PRNGKey, n_variables: int, n_contexts: int, n_hidden: int, perfect: bool) -> Parameters:
     """Glorot normal weights, zero biases, unit noise, and every mask 1 with probability ½."""
     key_mechanism, key_effect = jax.random.split(key)
     d, shape, h = n_variables, (n_contexts, n_variables), n_hidden
 
-    def networks(key: Key[Array, ""]) -> Networks:
+    def networks(key: PRNGKey) -> Networks:
         keys = jax.random.split(key)
         first = jax.random.normal(keys[0], (d, d, h), jnp.float32) * (2 / (d + h)) ** 0.5
         second = jax.random.normal(keys[1], (d, h), jnp.float32) * (2 / (h + 1)) ** 0.5
         return Networks(first, jnp.zeros((d, h), jnp.float32), second, jnp.zeros(d, jnp.float32))
 
-    effect: Networks | Constants = Constants(jnp.zeros(shape, jnp.float32))
+    effect: Effect = Constants(jnp.zeros(shape, jnp.float32))
     if not perfect:
         effect = jax.vmap(networks)(jax.random.split(key_effect, n_contexts))
-    return Parameters(
-        jnp.zeros((d, d), jnp.float32),
-        jnp.zeros(shape, jnp.float32),
-        networks(key_mechanism),
-        jnp.zeros(d, jnp.float32),
-        effect,
-        jnp.zeros(shape, jnp.float32),
-    )
+    edge_logit, log_std, of_targets = (jnp.zeros(size, jnp.float32) for size in ((d, d), d, shape))
+    return Parameters(edge_logit, of_targets, networks(key_mechanism), log_std, effect, of_targets)
 
 
 def lagrangian(
-    key: Key[Array, ""], parameters: Parameters, known: Masks, rows: ContextRows, penalty: Penalty, rows_per_mask: int
+    key: PRNGKey, parameters: Parameters, known: Masks, rows: ContextRows, penalty: Penalty, rows_per_mask: int
 ) -> Float64[Array, ""]:
     """-E[log f] + λ E‖M‖₀ + λ_R E‖R‖₀ + γ h(σ(Λ)) + μ/2 h(σ(Λ))², the last two the augmented Lagrangian's."""
     edges, targets = known.probabilities(parameters)
@@ -100,7 +95,7 @@ def lagrangian(
 
 
 def negative_log_likelihood(
-    key: Key[Array, ""], parameters: Parameters, known: Masks, rows: ContextRows, rows_per_mask: int
+    key: PRNGKey, parameters: Parameters, known: Masks, rows: ContextRows, rows_per_mask: int
 ) -> Float32[Array, ""]:
     """-E[log f] per row, with fresh masks; differentiable through the relaxed masks (straight-through).
 
@@ -117,9 +112,7 @@ def negative_log_likelihood(
     return -jnp.mean(jnp.sum(mechanism + targets * (effect - mechanism), axis=1))
 
 
-def _row_targets(
-    key: Key[Array, ""], logits: Float32[Array, "M d"], known: Float32[Array, "M d"], rows: ContextRows
-) -> Float32[Array, "n d"]:
+def _row_targets(key: PRNGKey, logits: PerTarget, known: PerTarget, rows: ContextRows) -> Float32[Array, "n d"]:
     """R of the context of each row. Products with `one_hot` and not indexing: their transpose is not a scatter,
     which is many times slower on a CPU."""
     free = jnp.isnan(known).astype(logits.dtype)
@@ -127,9 +120,7 @@ def _row_targets(
     return rows.one_hot @ jnp.where(jnp.isnan(known), 0.0, known) + (rows.one_hot @ free) * drawn
 
 
-def _effect_mean(
-    effect: Networks | Constants, graphs: Float32[Array, "g d d"], rows: ContextRows
-) -> Float32[Array, "n d"]:
+def _effect_mean(effect: Effect, graphs: Float32[Array, "g d d"], rows: ContextRows) -> Float32[Array, "n d"]:
     if isinstance(effect, Constants):
         return rows.one_hot @ effect.value
     of_row = jax.tree.map(lambda leaf: jnp.tensordot(rows.one_hot, leaf, 1), effect)
@@ -154,9 +145,7 @@ def floored(log_std: Float32[Array, "..."]) -> Float32[Array, "..."]:
     return jnp.exp(log_std) + MIN_STD
 
 
-def straight_through(
-    key: Key[Array, ""], logit: Float32[Array, "..."], shape: tuple[int, ...]
-) -> Float32[Array, "..."]:
+def straight_through(key: PRNGKey, logit: Float32[Array, "..."], shape: tuple[int, ...]) -> Float32[Array, "..."]:
     """Bernoulli(σ(logit)) samples whose gradient is that of the Gumbel-sigmoid at temperature 1.
 
     σ(logit + log(u / (1 - u))) = u e^logit / (u e^logit + 1 - u) needs no logarithm of the uniform u.
@@ -188,7 +177,8 @@ def _trace_exponential_jvp(primals: tuple, tangents: tuple) -> tuple:
 
 def _exponential_minus_identity(matrix: Float64[Array, "d d"]) -> Float64[Array, "d d"]:
     """P = e^A - I by scaling and squaring with (I + P)² - I = 2P + P²: an acyclic A gives the trace 0, not d - d."""
-    n_squarings = _squarings(matrix.shape[0])
+    # Halvings that bring the norm of a d x d matrix of probabilities, at most d - 1, below 1/2.
+    n_squarings = max(len(matrix) - 1, 1).bit_length() + 1
     scaled = matrix / 2**n_squarings
     power = scaled
     for k in range(_ORDER, 1, -1):
@@ -196,8 +186,3 @@ def _exponential_minus_identity(matrix: Float64[Array, "d d"]) -> Float64[Array,
     for _ in range(n_squarings):
         power = 2 * power + power @ power
     return power
-
-
-def _squarings(d: int) -> int:
-    """Halvings that bring the norm of a d x d matrix of probabilities, at most d - 1, below 1/2."""
-    return max(d - 1, 1).bit_length() + 1

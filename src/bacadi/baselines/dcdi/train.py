@@ -7,6 +7,7 @@ tolerance. All runs advance in one compiled program; one that is over waits for 
 There are two phases: `train` searches with sampled masks, then fits the networks again with the graph that was found.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -18,17 +19,9 @@ import optax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Float32, Float64, Int, Int8, Key
 
-from bacadi.baselines.dcdi.dcdi import DCDIG, NetworkEstimate
-from bacadi.baselines.dcdi.model import (
-    ContextRows,
-    Masks,
-    Parameters,
-    Penalty,
-    cyclicity,
-    floored,
-    initial_parameters,
-    lagrangian,
-)
+from bacadi.baselines.dcdi import model
+from bacadi.baselines.dcdi.dcdi import DCDIG, NetworkEstimate, at
+from bacadi.baselines.dcdi.model import ContextRows, Masks, Parameters, Penalty, PRNGKey
 from bacadi.errors import InferenceError
 from bacadi.graph.dag import is_acyclic
 
@@ -38,24 +31,22 @@ WINDOWS = 10  # windows in a compiled chunk
 MIN_ROWS_TO_SPLIT = 3
 
 
-class SplitRows(NamedTuple):
-    """A standardised data set in two parts: what is fitted and what decides when a subproblem ends."""
-
-    training: tuple[Float[np.ndarray, "n d"], Int[np.ndarray, " n"]]
-    held_out: tuple[Float[np.ndarray, "h d"], Int[np.ndarray, " h"]]
+Part = tuple[Float[np.ndarray, "n d"], Int[np.ndarray, " n"]]
+Split = tuple[Part, Part]
 
 
-def split_rows(
-    rng: np.random.Generator, x: Float[np.ndarray, "n d"], context: Int[np.ndarray, " n"], share: float
-) -> SplitRows:
-    """Hold out a share of the rows of each context; contexts of fewer than three rows are trained on as a whole."""
+def split_rows(rng: np.random.Generator, x: np.ndarray, context: Int[np.ndarray, " n"], share: float) -> Split:
+    """Hold out a share of the rows of each context; contexts of fewer than three rows are trained on as a whole.
+
+    What is fitted comes first, then what decides when a subproblem ends.
+    """
     held_out = np.zeros(len(x), dtype=bool)
     for k in np.unique(context):
         rows = rng.permutation(np.flatnonzero(context == k))
         if len(rows) >= MIN_ROWS_TO_SPLIT:
             held_out[rows[: max(1, round(share * len(rows)))]] = True
     seen = held_out if held_out.any() else ~held_out
-    return SplitRows((x[~held_out], context[~held_out]), (x[seen], context[seen]))
+    return (x[~held_out], context[~held_out]), (x[seen], context[seen])
 
 
 class Lane(NamedTuple):
@@ -94,15 +85,15 @@ class Trainer(eqx.Module):
         return optax.chain(optax.clip(LARGEST_GRADIENT), rmsprop)
 
     @eqx.filter_jit
-    def initial(self, key: Key[Array, ""], n: int) -> Parameters:
+    def initial(self, key: PRNGKey, n: int) -> Parameters:
         """First parameters of n runs."""
         return jax.vmap(self._initial)(jax.random.split(key, n))
 
     @eqx.filter_jit
-    def start(self, key: Key[Array, ""], parameters: Parameters) -> Run:
+    def start(self, key: PRNGKey, parameters: Parameters) -> Run:
         """Runs at these parameters with γ = 0 and the first μ."""
 
-        def one(key: Key[Array, ""], parameters: Parameters) -> Run:
+        def one(key: PRNGKey, parameters: Parameters) -> Run:
             flat, _ = ravel_pytree(parameters)
             multiplier, weight, last_h = jnp.asarray([0.0, self.choices.first_weight, jnp.inf], jnp.float64)
             history = jnp.full(3, jnp.nan, jnp.float64)
@@ -141,12 +132,10 @@ class Trainer(eqx.Module):
         key, key_steps, key_look = jax.random.split(run.key, 3)
         penalty = Penalty(choices.sparsity, choices.target_sparsity, run.multiplier, run.weight)
 
-        def loss(
-            key: Key[Array, ""], flat: Float32[Array, " p"], rows: ContextRows, per_mask: int
-        ) -> Float64[Array, ""]:
-            return lagrangian(key, self._unravel(flat), lane.known, rows, penalty, per_mask)
+        def loss(key: PRNGKey, flat: Float32[Array, " p"], rows: ContextRows, per_mask: int) -> Float64[Array, ""]:
+            return model.lagrangian(key, self._unravel(flat), lane.known, rows, penalty, per_mask)
 
-        def step(carry: tuple, key: Key[Array, ""]) -> tuple[tuple, None]:
+        def step(carry: tuple, key: PRNGKey) -> tuple[tuple, None]:
             flat, state = carry
             key_rows, key_masks = jax.random.split(key)
             picks = jax.random.randint(key_rows, (choices.batch_size,), 0, lane.training.x.shape[0])
@@ -158,14 +147,9 @@ class Trainer(eqx.Module):
         keys = jax.random.split(key_steps, choices.window)
         (flat, state), _ = jax.lax.scan(step, (run.flat, run.optimiser), keys)
         # One mask per row of the held-out sample, whose size need not be a multiple of a group.
-        value = loss(key_look, flat, lane.held_out, 1)
-        moved = run._replace(
-            key=key,
-            flat=flat,
-            optimiser=state,
-            history=jnp.append(run.history[1:], value),
-            iteration=run.iteration + choices.window,
-        )
+        history = jnp.append(run.history[1:], loss(key_look, flat, lane.held_out, 1))
+        iteration = run.iteration + choices.window
+        moved = run._replace(key=key, flat=flat, optimiser=state, history=history, iteration=iteration)
         moved = self._next_subproblem(lane.known, moved)
         return jax.tree.map(lambda old, new: jnp.where(run.over, old, new), run, moved)
 
@@ -174,7 +158,7 @@ class Trainer(eqx.Module):
         first, second, third = run.history
         falling = (first > second) & (second > third) & (first - third > 2 * self.choices.window * SLOPE)
         ended = ~jnp.isnan(run.history).any() & ~falling
-        h = cyclicity(known.probabilities(self._unravel(run.flat))[0])
+        h = model.cyclicity(known.probabilities(self._unravel(run.flat))[0])
         following = run._replace(
             optimiser=self.optimiser.init(run.flat),
             multiplier=run.multiplier + run.weight * h,
@@ -185,16 +169,16 @@ class Trainer(eqx.Module):
         )
         return jax.tree.map(lambda same, new: jnp.where(ended, new, same), run, following)
 
-    def _initial(self, key: Key[Array, ""]) -> Parameters:
-        choices = self.choices
-        return initial_parameters(key, self.n_variables, self.n_contexts, choices.n_hidden, choices.perfect)
+    def _initial(self, key: PRNGKey) -> Parameters:
+        sizes = self.n_variables, self.n_contexts, self.choices.n_hidden
+        return model.initial_parameters(key, *sizes, self.choices.perfect)
 
     def _unravel(self, flat: Float32[Array, " p"]) -> Parameters:
         shapes = jax.eval_shape(self._initial, jax.random.key(0))
         return ravel_pytree(jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes))[1](flat)
 
 
-def train(choices: DCDIG, seed: int, data: list[SplitRows], known: Float[np.ndarray, "M d"]) -> list[NetworkEstimate]:
+def train(choices: DCDIG, seed: int, data: list[Split], known: Float[np.ndarray, "M d"]) -> list[NetworkEstimate]:
     """Estimate from B data sets of one shape, in their units: search with sampled masks, then refit the networks."""
     with jax.enable_x64(True):
         keys = jax.random.split(jax.random.key(seed), 3)
@@ -212,23 +196,11 @@ def train(choices: DCDIG, seed: int, data: list[SplitRows], known: Float[np.ndar
 def _estimates(parameters: Parameters, known: Masks, searched: Run) -> list[NetworkEstimate]:
     """One estimate per run, in NumPy; whether and when the search converged is that of the first phase."""
     graphs = np.asarray(known.edges).astype(np.int8)
-    targets = _decided(_probabilities(parameters, known)[1])
-    networks, effect, std = jax.tree.map(
-        lambda leaf: np.asarray(leaf, dtype=float),
-        (parameters.networks, parameters.effect, floored(parameters.effect_log_std)),
-    )
-    return [
-        NetworkEstimate(
-            graphs[b],
-            targets[b],
-            networks.at(b),
-            effect.at(b),
-            std[b],
-            bool(searched.over[b]),
-            int(searched.iteration[b]),
-        )
-        for b in range(len(graphs))
-    ]
+    targets = _decided(_probabilities(known, parameters)[1])
+    trained = parameters.networks, parameters.effect, model.floored(parameters.effect_log_std)
+    networks, effect, std = jax.tree.map(lambda leaf: np.asarray(leaf, dtype=float), trained)
+    ends = enumerate(zip(searched.over.tolist(), searched.iteration.tolist(), strict=True))
+    return [NetworkEstimate(graphs[b], targets[b], at(networks, b), at(effect, b), std[b], *end) for b, end in ends]
 
 
 def _second_phase(choices: DCDIG, parameters: Parameters, lanes: Lane) -> tuple[Parameters, Lane]:
@@ -237,14 +209,14 @@ def _second_phase(choices: DCDIG, parameters: Parameters, lanes: Lane) -> tuple[
     While the graph is dense its networks predict a variable from its effects too, and target masks that answer to that
     saturate: their gradient vanishes, so that they outlast their reason.
     """
-    edges, targets = _probabilities(parameters, lanes.known)
+    edges, targets = _probabilities(lanes.known, parameters)
     graphs = np.stack([acyclic_above(edge, choices.threshold) for edge in np.asarray(edges)])
+    known = Masks(jnp.asarray(graphs, jnp.float32), lanes.known.targets)
     if choices.fresh_targets:
         parameters = parameters._replace(target_logit=jnp.zeros_like(parameters.target_logit))
-        known_targets = lanes.known.targets
     else:
-        known_targets = jnp.asarray(_decided(targets), jnp.float32)
-    return parameters, lanes._replace(known=Masks(jnp.asarray(graphs, jnp.float32), known_targets))
+        known = known._replace(targets=jnp.asarray(_decided(targets), jnp.float32))
+    return parameters, lanes._replace(known=known)
 
 
 def acyclic_above(probability: Float[np.ndarray, "d d"], threshold: float) -> Int8[np.ndarray, "d d"]:
@@ -255,27 +227,21 @@ def acyclic_above(probability: Float[np.ndarray, "d d"], threshold: float) -> In
     """
     levels = np.concatenate([[threshold], np.sort(probability[probability > threshold])])
     # Fewer edges never make a cycle, so the first acyclic level is found by bisection; the last one has no edge.
-    low, high = 0, len(levels) - 1
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_acyclic(probability > levels[middle]) else (middle + 1, high)
-    return (probability > levels[low]).astype(np.int8)
+    first = bisect_left(levels, True, key=lambda level: bool(is_acyclic(probability > level)))
+    return (probability > levels[first]).astype(np.int8)
 
 
-@eqx.filter_jit
-def _probabilities(parameters: Parameters, known: Masks) -> tuple[Float[Array, "B d d"], Float[Array, "B M d"]]:
-    return known.probabilities(parameters)
+_probabilities = eqx.filter_jit(Masks.probabilities)
 
 
 def _decided(probability: Float[Array, "B M d"]) -> Int8[np.ndarray, "B M d"]:
     return (np.asarray(probability) > 0.5).astype(np.int8)
 
 
-def _stacked(parts: Sequence[tuple[Float[np.ndarray, "n d"], Int[np.ndarray, " n"]]], n_contexts: int) -> ContextRows:
+def _stacked(parts: Sequence[Part], n_contexts: int) -> ContextRows:
     # An observational row (context 0) belongs to no column, so that no target mask reaches it.
     one_hot = np.stack([context[:, None] == np.arange(1, n_contexts + 1) for _, context in parts])
-    x = np.stack([x for x, _ in parts])
-    return ContextRows(jnp.asarray(x, jnp.float32), jnp.asarray(one_hot, jnp.float32))
+    return ContextRows(jnp.asarray(np.stack([x for x, _ in parts]), jnp.float32), jnp.asarray(one_hot, jnp.float32))
 
 
 def _copies(array: np.ndarray, n: int) -> Float[Array, "B a d"]:
