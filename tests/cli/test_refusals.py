@@ -88,3 +88,56 @@ def test_resume_and_export_refuse_folders_that_hold_no_run(run: Run, tmp_path: P
         assert_refused(run(command, tmp_path / "none"), "none")
     (tmp_path / "config.json").write_text("{}")
     assert_refused(run("resume", tmp_path), "damaged")
+
+
+BEYOND = ("1" + "0" * 30, "1" + "0" * 399)
+
+
+@pytest.mark.parametrize("number", BEYOND)
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--method", "exact", "--draws"),
+        ("--sweeps",),
+        ("--draws",),
+        ("--method", "jci-pc", "--samples"),
+        ("--method", "svgd", "--steps"),
+        ("--seed",),
+    ],
+)
+def test_numbers_beyond_all_bounds(number: str, options: tuple[str, ...], run: Run, plain: list[str]) -> None:
+    assert_refused(run(*plain, *options, number), options[-1])
+    assert not Path(plain[-1]).exists()
+
+
+@pytest.mark.parametrize(
+    "options", [("--draws",), ("--method", "exact", "--draws"), ("--method", "jci-pc", "--samples")]
+)
+def test_what_does_not_fit_into_memory(options: tuple[str, ...], run: Run, plain: list[str]) -> None:
+    assert_refused(run(*plain, *options, 10**9), "memory")
+    assert not Path(plain[-1]).exists()
+
+
+@pytest.mark.parametrize("number", [*BEYOND, 10**9])
+@pytest.mark.parametrize(
+    "key", ["n_variables = {}", "n_observational = {}", "[interventions]\nn_contexts = {}", "[held_out]\nn_contexts = {}"]
+)
+def test_tasks_beyond_all_bounds(key: str, number: object, run: Run, tmp_path: Path) -> None:
+    spec = tmp_path / "spec.toml"
+    spec.write_text('kind = "synthetic"\n' + key.format(number))
+    assert_refused(run("simulate", spec, "--out", tmp_path / "task"))
+    assert not (tmp_path / "task").exists()
+
+
+def test_steps_that_never_end(run: Run, tmp_path: Path) -> None:
+    spec = tmp_path / "spec.toml"
+    spec.write_text('kind = "gene-expression"\n[langevin]\nstep = 1e-300\n')
+    assert_refused(run("simulate", spec, "--out", tmp_path / "task"), "steps")
+
+
+def test_a_column_of_tiny_values_is_not_called_constant(run: Run, plain: list[str], table: Path) -> None:
+    header, *lines = table.read_text().splitlines()
+    tiny = [f"{float(line.split(',')[0]) * 1e-300!r},{line.split(',', 1)[1]}" for line in lines]
+    table.write_text("\n".join([header, *tiny]) + "\n")
+    result = run(*plain, "--sweeps", 20, "--draws", 4)
+    assert result.exit_code == 2 and "'a'" in result.stderr and "constant" not in result.stderr

@@ -13,8 +13,8 @@ mean and a standard deviation (Hauser and Bühlmann, 2014).
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Any, ClassVar, NamedTuple
+from importlib.util import find_spec
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int8
@@ -146,12 +146,14 @@ class AbstractBaseline(Choice):
     - `finds_classes`: its graphs are classes of DAGs even where no edge is undirected, so that they are scored against
       the class of the truth.
     - `needs_targets`: it works only with known targets, and `check` refuses unknown ones.
+    - `needs`: the module of an optional package, imported where it is first used, and the name that pip knows it by.
     """
 
     name: ClassVar[str] = "the baseline"
     default_samples: ClassVar[int] = 20
     finds_classes: ClassVar[bool] = False
     needs_targets: ClassVar[bool] = False
+    needs: ClassVar[tuple[str, str] | None] = None
 
     @abstractmethod
     def estimate(self, rng: np.random.Generator, data: ContextData, known_targets: KnownTargets) -> Estimate:
@@ -159,6 +161,10 @@ class AbstractBaseline(Choice):
 
     def check(self, data: ContextData, known_targets: KnownTargets) -> Float[np.ndarray, "M d"]:
         """Return `known_targets` as an array; refuse data that the baseline cannot use however rows are resampled."""
+        module, distribution = self.needs or ("", "")
+        if module and find_spec(module) is None:
+            what = f"{self.name} needs the package {distribution}, which is not installed"
+            raise ConfigError(f"{what}; run pip install 'bacadi[baselines]'.")
         if data.n_rows == 0:
             raise DataError("There are no rows to learn from; give data with at least one row.")
         if (empty := np.flatnonzero(data.counts[1:] == 0)).size:
@@ -193,20 +199,3 @@ class AbstractBaseline(Choice):
     def relaxed(self) -> "AbstractBaseline":
         """The same baseline with its level `alpha` halved, if it has one: fewer edges, smaller matrices."""
         return self.replace(alpha=self.alpha / 2) if hasattr(self, "alpha") else self
-
-
-def package(module: str, method: str, distribution: str | None = None) -> Any:
-    """Import a module of an optional dependency where it is first used, or say how to install it.
-
-    Args:
-        module: what to import.
-        method: the baseline that needs it, for the message.
-        distribution: the name pip knows it by, where that is not `module`.
-    """
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise ConfigError(
-            f"{method} needs the package {distribution or module}, which is not installed; "
-            "run pip install 'bacadi[baselines]'."
-        ) from error

@@ -122,6 +122,10 @@ class Bootstrap(AbstractMethod):
         """The number of bootstrap samples, given or the baseline's default."""
         return self.baseline.default_samples if self.n_samples is None else self.n_samples
 
+    @property
+    def n_results(self) -> int:
+        return self.n_resamples
+
     def check(self, problem: Problem) -> None:
         """Refuse what the baseline cannot use: see `AbstractBaseline.check`."""
         super().check(problem)

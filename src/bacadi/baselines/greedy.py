@@ -7,12 +7,13 @@ penalty 1 is BIC. Both answer with a class of DAGs and do not use the random gen
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import ClassVar, Self
 
 import numpy as np
 from jaxtyping import Float
 
-from bacadi.baselines.base import AbstractBaseline, Estimate, KnownTargets, package
+from bacadi.baselines.base import AbstractBaseline, Estimate, KnownTargets
 from bacadi.config.choices import option
 from bacadi.data.contexts import ContextData
 from bacadi.data.text import listed
@@ -58,6 +59,7 @@ class GIES(AbstractGreedySearch):
     """
 
     name: ClassVar[str] = "GIES"
+    needs: ClassVar[tuple[str, str]] = ("gies", "gies")
     needs_targets: ClassVar[bool] = True
 
     def check(self, data: ContextData, known_targets: KnownTargets) -> Float[np.ndarray, "M d"]:
@@ -76,7 +78,7 @@ class GIES(AbstractGreedySearch):
 
     def estimate(self, rng: np.random.Generator, data: ContextData, known_targets: KnownTargets) -> Estimate:
         targets = self.check(data, known_targets).astype(np.int8)
-        gies, scores = package("gies", self.name), package("gies.scores.gauss_int_l0_pen", self.name)
+        gies, scores = import_module("gies"), import_module("gies.scores.gauss_int_l0_pen")
         of_context = [np.flatnonzero(targets[k - 1]).tolist() if k else [] for k in np.unique(data.context)]
         with self._singularities_named(data):
             score = scores.GaussIntL0Pen(_environments(data), of_context, lmbda=self._per_parameter(data))
@@ -94,6 +96,7 @@ class GnIES(AbstractGreedySearch):
     """
 
     name: ClassVar[str] = "GnIES"
+    needs: ClassVar[tuple[str, str]] = ("gnies", "gnies")
 
     centered: bool = False
 
@@ -109,7 +112,7 @@ class GnIES(AbstractGreedySearch):
 
     def estimate(self, rng: np.random.Generator, data: ContextData, known_targets: KnownTargets) -> Estimate:
         known = self.check(data, known_targets)
-        gnies, fixed = package("gnies", self.name), set(np.flatnonzero((known == 1).any(axis=0)).tolist())
+        gnies, fixed = import_module("gnies"), set(np.flatnonzero((known == 1).any(axis=0)).tolist())
         options = {"lmbda": self._per_parameter(data), "known_targets": fixed, "center": self.centered}
         with self._singularities_named(data):
             _, graph, inferred = gnies.fit(_environments(data), **options)

@@ -5,13 +5,14 @@ there are no edges among them, so an edge out of an indicator is a predicted tar
 causal-learn's, the tests are those of `bacadi.baselines.ci`.
 """
 
+from importlib import import_module
 from itertools import combinations, compress
 from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Int8, Shaped
 
-from bacadi.baselines.base import AbstractBaseline, Estimate, Graph, KnownTargets, Targets, package
+from bacadi.baselines.base import AbstractBaseline, Estimate, Graph, KnownTargets, Targets
 from bacadi.baselines.ci import Columns, PartialCorrelationTest, not_constant, singular_columns
 from bacadi.config.choices import option
 from bacadi.data.contexts import ContextData
@@ -42,6 +43,7 @@ class JCIPC(AbstractBaseline):
     """
 
     name: ClassVar[str] = "JCI-PC"
+    needs: ClassVar[tuple[str, str]] = ("causallearn", "causal-learn")
     finds_classes: ClassVar[bool] = True
 
     alpha: float = option(0.01, above=0, below=1)
@@ -88,7 +90,7 @@ class JCIPC(AbstractBaseline):
         """Which columns are joined, and all columns that separated a pair that is not."""
         d = columns.n_variables
         test = PartialCorrelationTest(columns, self.max_tests)
-        search = package(_SKELETON, self.name, "causal-learn").skeleton_discovery
+        search = import_module(_SKELETON).skeleton_discovery
         result = search(columns.x, self.alpha, test, stable=True, show_progress=False, max_k=self.max_conditioning)
         joined = result.G.graph != 0
         separators = {

@@ -18,6 +18,10 @@ from bacadi.errors import ConfigError
 REFUSED = object()
 """What a rule answers to a value that it does not allow."""
 
+LARGEST_COUNT = 10**9
+"""The most that any whole number of a choice may be: nobody lives to see so many steps, rows or draws."""
+
+_LARGEST = 10**300
 _MAX_SHOWN = 60
 
 
@@ -63,7 +67,7 @@ class Choice(ABC):  # noqa: B024
         for name, rule in rules.items():
             value = getattr(self, name)
             if value is not None and rule.read(value) is REFUSED:
-                raise ConfigError(f"{name} is {shown(value)}; give {rule.words}.")
+                raise ConfigError(f"{name} is {shown(value)}; give {rule.instead_of(value)}.")
         for low in rules:
             high = f"{low.removesuffix('low')}high"
             if high in rules and (least := getattr(self, low)) > (most := getattr(self, high)):
@@ -104,11 +108,22 @@ class Rule:
         if self.kind in (bool, str):
             return value if isinstance(value, self.kind) else REFUSED
         numbers = int if self.kind is int else int | float
-        if isinstance(value, bool) or not isinstance(value, numbers) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, numbers) or self._is_beyond(value):
             return REFUSED
         low = (self.above is None or value > self.above) and (self.least is None or value >= self.least)
         high = (self.below is None or value < self.below) and (self.most is None or value <= self.most)
         return self.kind(value) if low and high else REFUSED
+
+    def _is_beyond(self, value: float) -> bool:
+        """Whether a number is too large to be counted to, or to be computed with."""
+        if isinstance(value, int):
+            return abs(value) > (LARGEST_COUNT if self.kind is int else _LARGEST)
+        return not math.isfinite(value)
+
+    def instead_of(self, value: Any) -> str:
+        """`words` for the refusal of a value, with the bound of all counts where that is what it broke."""
+        too_large = self.kind is int and isinstance(value, int) and value > LARGEST_COUNT and self.most is None
+        return f"{self.words}, {LARGEST_COUNT} at most" if too_large else self.words
 
     @property
     def words(self) -> str:

@@ -168,7 +168,7 @@ def read_field(cls: Any, key: str, value: Any, place: Place) -> Any:
         group = next(entry.metadata.get("names") for entry in fields(cls) if entry.name == key)
         return decode(hints_of(cls)[key], value, place, key, group)
     if (read := rule.read(value)) is REFUSED:
-        raise ConfigError(f"{place.key(key)} is {shown(value)}; give {rule.words}.")
+        raise ConfigError(f"{place.key(key)} is {shown(value)}; give {rule.instead_of(value)}.")
     return read
 
 

@@ -161,7 +161,7 @@ def _flag_value(flag: str, value: Any, cls: Any, name: str, by_auto: bool) -> An
     rule = rules_of(cls)[field]
     if rule.read(value) is REFUSED:
         # The word that files use for None means the same as leaving the flag out.
-        raise ConfigError(f"{flag} is {shown(value)}; give {replace(rule, none=None).words}.")
+        raise ConfigError(f"{flag} is {shown(value)}; give {replace(rule, none=None).instead_of(value)}.")
     return value
 
 

@@ -49,6 +49,10 @@ class Exact(AbstractMethod):
     n_draws: int = option(10_000, least=1)
     max_pairs: int = option(20_000, least=0)
 
+    @property
+    def n_results(self) -> int:
+        return self.n_draws
+
     def check(self, problem: Problem) -> None:
         super().check(problem)
         collapse(problem.model, PROBE)  # refuses a model without closed-form evidence

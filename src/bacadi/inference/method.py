@@ -4,6 +4,7 @@ A method is a frozen dataclass of its choices. What it is given is a `Problem`, 
 it keeps its checkpoint is a `Monitor`.
 """
 
+import os
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from bacadi.config.choices import Choice
 from bacadi.config.layers import name_of_method
 from bacadi.data.contexts import ContextData, Scaling
 from bacadi.data.labelled import Labelled
+from bacadi.data.text import counted
 from bacadi.errors import ConfigError
 from bacadi.model.knowledge import Knowledge
 from bacadi.model.model import Model
@@ -97,6 +99,14 @@ class Monitor:
             self.report(progress)
 
 
+def total_memory() -> float:
+    """Bytes of memory that the machine has; no limit where it does not say."""
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, ValueError, OSError):
+        return float("inf")
+
+
 class AbstractMethod(Choice):
     """A way from a problem to its posterior; equal arguments give equal posteriors, bit for bit on one machine.
 
@@ -107,6 +117,11 @@ class AbstractMethod(Choice):
     takes_all_knowledge: ClassVar[bool] = False
     reads_model: ClassVar[bool] = True
 
+    @property
+    def n_results(self) -> int:
+        """How many draws, particles or estimates the method makes at least room for."""
+        return 0
+
     @abstractmethod
     def fit(self, problem: Problem, monitor: Monitor) -> Posterior:
         """The posterior of graph, targets and parameters."""
@@ -115,6 +130,12 @@ class AbstractMethod(Choice):
         """Refuse, before anything is run or written, what this method cannot do with the data and the knowledge."""
         if problem.data.n_rows == 0:
             raise ConfigError("There are no rows to learn from; give data with at least one row.")
+        d, m = problem.data.n_variables, problem.data.n_contexts
+        if self.n_results * d * (d + m) > total_memory():
+            raise ConfigError(
+                f"{self.n_results} draws of {counted(d, 'variable')} and {counted(m, 'context')} do not fit into the "
+                "memory of this machine; ask for fewer."
+            )
         if not self.takes_all_knowledge and problem.knowledge.beyond_certain_targets:
             raise ConfigError(
                 "The knowledge speaks of more than certain targets (edges, limits of parents, likely targets or their "

@@ -118,6 +118,7 @@ class GeneExpressionSpec(AbstractSpec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._check_size(self.n_observational + self.cell_types.n, self.knock_outs, self.held_out)
         self._check_targets(self.knock_outs.targets_per_context, self.held_out.targets_per_context)
 
     def as_published(self) -> "GeneExpressionSpec":

@@ -34,6 +34,9 @@ PerGene = Float[np.ndarray, " d"]
 KnockedOut = Bool[np.ndarray, " d"] | None
 
 
+_MOST_STEPS = 1_000_000
+
+
 class Langevin(Choice):
     """Decay λ and noise amplitude q of the Langevin equation, its time step, and how long each cell is followed.
 
@@ -52,6 +55,11 @@ class Langevin(Choice):
         if not self.decay * self.step < 1:
             raise ConfigError(
                 f"A time step of {self.step} cannot follow a decay of {self.decay}; give step < 1 / decay."
+            )
+        if not max(self.time, self.knock_out_time or 0.0) < _MOST_STEPS * self.step:
+            raise ConfigError(
+                f"Following a cell for {self.time} in steps of {self.step} takes more than {_MOST_STEPS} of them; give "
+                "longer steps or less time."
             )
         for name in ("time", "knock_out_time"):
             value = getattr(self, name)

@@ -271,6 +271,7 @@ class SyntheticSpec(AbstractSpec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._check_size(self.n_observational, self.interventions, self.held_out)
         self._check_targets(self.interventions.targets_per_context)
 
     def draw(self, seed: int) -> Task:

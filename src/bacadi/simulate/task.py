@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int, Int8
@@ -9,6 +10,7 @@ from jaxtyping import Float, Int, Int8
 from bacadi.config.choices import Choice, option
 from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError
+from bacadi.inference.method import total_memory
 from bacadi.simulate.graphs import AbstractGraphFamily, RandomErdosRenyi
 from bacadi.simulate.grn import RegulatoryNetwork
 from bacadi.simulate.network import CausalNetwork, Contexts, Effects, Rows
@@ -26,6 +28,18 @@ class AbstractSpec(Choice):
     def draw(self, seed: int) -> "Task":
         """Draw a task. Graph, mechanisms, interventions and samples have random streams of their own, so that
         specifications which differ only in, say, the number of rows share the network."""
+
+    def _check_size(self, n_observational: int, *designs: Any) -> None:
+        """Refuse tables that no memory holds, before any of it is asked for."""
+        d, rows = self.n_variables, n_observational
+        for design in designs:
+            n_contexts = d if design.n_contexts is None else design.n_contexts
+            rows += n_contexts * (design.rows_per_context + 1)
+        if 8 * d * (d + rows) > total_memory():
+            raise ConfigError(
+                f"{d} variables and {rows} rows do not fit into the memory of this machine; ask for fewer variables, "
+                "contexts or rows."
+            )
 
     def _check_targets(self, *per_context: int) -> None:
         if max(per_context) > self.n_variables:

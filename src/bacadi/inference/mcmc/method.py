@@ -70,6 +70,10 @@ class MCMC(AbstractMethod):
     time_budget: float | None = option(None, above=0, none="none")
     weights: MoveWeights = MoveWeights()
 
+    @property
+    def n_results(self) -> int:
+        return self.n_draws
+
     def check(self, problem: Problem) -> None:
         super().check(problem)
         collapse(problem.model, PROBE)  # refuses a model without closed-form evidence

@@ -111,6 +111,10 @@ class SVGD(AbstractMethod):
         if isinstance(self.reader, FromChains) and not isinstance(self.estimator, GibbsEstimator):
             raise ConfigError("Particles can be read by their chains only with the estimator 'gibbs'; choose it.")
 
+    @property
+    def n_results(self) -> int:
+        return self.n_particles
+
     def check(self, problem: Problem) -> None:
         super().check(problem)
         Density.of(problem.model, PROBE)  # refuses a model without a differentiable reading
