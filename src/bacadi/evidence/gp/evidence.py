@@ -17,23 +17,15 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int, Int8
+from jaxtyping import Bool, Float, Int8
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from bacadi.data.contexts import ContextData
 from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError, NoClosedForm
-from bacadi.evidence.collapsed import AbstractEvidence, EffectKind, EffectStates
+from bacadi.evidence.collapsed import AbstractEvidence, Columns, EffectKind, EffectStates, Graphs, ParentSets, States
 from bacadi.evidence.gp.draw import draw_functions
-from bacadi.evidence.gp.factor import (
-    AbstractFactor,
-    Approximation,
-    Group,
-    NoisePrior,
-    SortedRows,
-    bytes_of_factor,
-    factor_of,
-)
+from bacadi.evidence.gp.factor import AbstractFactor, Approximation, Group, NoisePrior, RowNoise, SortedRows
 from bacadi.model.integrated import GaussianProcess
 from bacadi.model.kernels import AbstractKernel, Constant, NetworkKernel, Sum
 from bacadi.model.neural import SIGMOID, NeuralGaussian
@@ -135,8 +127,8 @@ class KernelEvidence(AbstractEvidence):
         self._scale[(states.kind == EffectKind.HARD) | (states.kind == EffectKind.SOFT)] = np.inf
         self._shift = np.where(states.kind == EffectKind.SHIFT, states.value**2, 0.0)
         self._values = LRU(VALUE_BYTES // (self.n_variables + self.n_contexts + 200))
-        n_factors = max(FACTOR_BYTES // bytes_of_factor(self.rows, approximation), 8)
-        self._factor = lru_cache(n_factors)(partial(factor_of, self.rows, approximation))
+        n_factors = max(FACTOR_BYTES // approximation.bytes_of_factor(self.rows), 8)
+        self._factor = lru_cache(n_factors)(partial(approximation.factor, self.rows))
         n_tables = TABLE_BYTES // (16 * (self.n_contexts + 1) * self.n_variables + 400)
         self._table = lru_cache(n_tables)(partial(_table, self._factor, noise, EffectKind.SOFT in self._kinds))
 
@@ -155,11 +147,12 @@ class KernelEvidence(AbstractEvidence):
     def log_evidence(self, node: int, parents: Bool[np.ndarray, " d"], state: Int8[np.ndarray, " M"]) -> float:
         return float(self.log_evidences(np.array([node]), parents[None], state[None])[0])
 
-    def log_evidences(
-        self, nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B d"], states: Int8[np.ndarray, "B M"]
-    ) -> Float[np.ndarray, " B"]:
+    def log_evidences(self, nodes: np.ndarray, parents: ParentSets, states: Columns) -> Float[np.ndarray, " B"]:
         """`log_evidence` of many requests; the parent sets that are new are worked on in parallel."""
-        keys = _keys(nodes, parents, states)
+        # Keys of bytes are made and compared faster than tuples of arrays.
+        node = nodes.astype(np.int32)[:, None].view(np.uint8)
+        packed = np.concatenate([node, parents.astype(np.uint8), states.astype(np.uint8)], axis=1)
+        keys = [row.tobytes() for row in packed]
         values = self._values.get_all(keys)
         jobs: dict[tuple[Group, bytes], list[int]] = {}
         for b, value in enumerate(values):
@@ -172,44 +165,36 @@ class KernelEvidence(AbstractEvidence):
                 values[b] = self._values.put(keys[b], score)
         return np.array(values, float)
 
-    def noise_of(self, state: Int8[np.ndarray, " M"]) -> tuple[Float[np.ndarray, " K"], Float[np.ndarray, " K"]]:
-        """Noise of the rows of each context that the mechanism explains, in units of ρ: factor (∞: none) and shift."""
+    def noise_of(self, state: Int8[np.ndarray, " M"]) -> RowNoise:
+        """Noise of the rows that the mechanism explains."""
         contexts = np.concatenate([[0], state])  # rows of context 0 are always untouched
-        return self._scale[contexts], self._shift[contexts]
+        return RowNoise(self._scale[contexts], self._shift[contexts])
 
-    def draw_parameters(
-        self, rng: np.random.Generator, graphs: Int8[np.ndarray, "n d d"], states: Int8[np.ndarray, "n M d"]
-    ) -> dict[str, Labelled]:
+    def draw_parameters(self, rng: np.random.Generator, graphs: Graphs, states: States) -> dict[str, Labelled]:
         with ONE_THREAD:
             return draw_functions(rng, self, graphs, states)
 
-    def _effects(self, table: Table, node: int, state: Int8[np.ndarray, " M"]) -> tuple[float, int | None]:
-        """Evidence of the rows that left the mechanism, and the row of the table for the others if there is one."""
-        constant, row, contexts = 0.0, 0, state.nonzero()[0].tolist()
-        in_table = len(contexts) <= 1
-        for k in contexts:
-            kind = self._kinds[state[k]]
-            if kind == EffectKind.HARD:
-                constant += self.states.hard_log_evidence[k, node]
-            elif kind == EffectKind.SOFT:
-                constant += table.soft[k + 1, node]
-            else:
-                in_table = False
-            row = k + 1
-        return constant, row if in_table else None
-
     def _evaluate(self, requests: Iterable[Request]) -> list[float]:
-        """Values of requests that share parents and group."""
+        """Values of requests that share parents and group: evidence of the rows that left the mechanism, and of those
+        that it explains, from the table unless their noise changed or those of two contexts left."""
         values = []
         for node, parents, state in requests:
             key = self.groups[node], parents.tobytes()
-            table = self._table(*key)
-            value, row = self._effects(table, node, state)
-            if row is None:
-                terms = self._factor(*key).with_noise(node, *self.noise_of(state))
-                value += float(self.noise.log_density(terms, key[0].ratio))
+            table, contexts = self._table(*key), state.nonzero()[0].tolist()
+            value, in_table = 0.0, len(contexts) <= 1
+            for k in contexts:
+                kind = self._kinds[state[k]]
+                if kind == EffectKind.HARD:
+                    value += self.states.hard_log_evidence[k, node]
+                elif kind == EffectKind.SOFT:
+                    value += table.soft[k + 1, node]
+                else:
+                    in_table = False
+            if in_table:
+                value += float(table.log_p[contexts[0] + 1 if contexts else 0, node])
             else:
-                value += float(table.log_p[row, node])
+                terms = self._factor(*key).with_noise(node, self.noise_of(state))
+                value += float(self.noise.log_density(terms, key[0].ratio))
             values.append(float(value))
         return values
 
@@ -223,25 +208,10 @@ class KernelEvidence(AbstractEvidence):
                 return list(pool.map(self._evaluate, jobs))
 
 
-def _table(
-    factor_of_parents: Callable[[Group, bytes], AbstractFactor],
-    noise: NoisePrior,
-    with_soft: bool,
-    group: Group,
-    parents: bytes,
-) -> Table:
-    factor = factor_of_parents(group, parents)
+def _table(find: Callable[..., AbstractFactor], noise: NoisePrior, with_soft: bool, group: Group, key: bytes) -> Table:
+    factor = find(group, key)
     soft = noise.log_density(factor.only(), group.ratio) if with_soft else np.empty((0, 0))
     return Table(noise.log_density(factor.leave_out(), group.ratio), soft)
-
-
-def _keys(
-    nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B d"], states: Int8[np.ndarray, "B M"]
-) -> list[bytes]:
-    """One key per request: bytes are made and compared faster than tuples of arrays."""
-    node = nodes.astype(np.int32)[:, None].view(np.uint8)
-    packed = np.concatenate([node, parents.astype(np.uint8), states.astype(np.uint8)], axis=1)
-    return [row.tobytes() for row in packed]
 
 
 def gaussian_process_evidence(mechanism: GaussianProcess, data: ContextData, states: EffectStates) -> KernelEvidence:

@@ -26,8 +26,8 @@ from bacadi.errors import ConfigError
 from bacadi.evidence.gp import linalg
 from bacadi.evidence.gp.linalg import BLOCK
 from bacadi.model.kernels import AbstractKernel
+from bacadi.model.noise import LOG_2PI
 
-LOG_2PI = math.log(2 * math.pi)
 FEW = 0.4
 """The share of all rows up to which leaving rows out is cheaper than a factorisation of the others."""
 STRIP = 8 * BLOCK
@@ -51,20 +51,18 @@ class SortedRows(NamedTuple):
         return np.diff(self.start)
 
 
-@dataclass(frozen=True)
-class Approximation:
-    """Above `dense_rows` rows a kernel is replaced by `rank` features, fewer if all they miss is `tolerance` · ρ."""
-
-    dense_rows: int = 1500
-    rank: int = 200
-    tolerance: float = 1e-8
-
-
 class Group(NamedTuple):
     """The hyper-parameters of a node: its kernel and ρ, the variance of its noise in units of s²."""
 
     kernel: AbstractKernel
     ratio: float
+
+
+class RowNoise(NamedTuple):
+    """Noise covariance ρ (scale_k I + shift_k 11') of the rows of each context; a scale of ∞ leaves them out."""
+
+    scale: Float[np.ndarray, " K"]
+    shift: Float[np.ndarray, " K"]
 
 
 class Terms(NamedTuple):
@@ -126,8 +124,8 @@ class AbstractFactor(ABC):
         """[K, 1], [K, 1], [K, d]: of each context alone, with a function of its own."""
 
     @abstractmethod
-    def with_noise(self, node: int, scale: Float[np.ndarray, " K"], shift: Float[np.ndarray, " K"]) -> Terms:
-        """Terms of one column with noise covariance ρ (scale_k I + shift_k 11') in context k; scale ∞ leaves it out."""
+    def with_noise(self, node: int, noise: RowNoise) -> Terms:
+        """Terms of one column with the noise of its rows changed."""
 
 
 class DenseFactor(AbstractFactor):
@@ -159,8 +157,8 @@ class DenseFactor(AbstractFactor):
             quad[contexts] = np.square(np.linalg.solve(root, y)).sum(axis=1)
         return Terms(counts[:, None].astype(float), log_det[:, None], quad)
 
-    def with_noise(self, node: int, scale: Float[np.ndarray, " K"], shift: Float[np.ndarray, " K"]) -> Terms:
-        left_out = np.isinf(scale)
+    def with_noise(self, node: int, noise: RowNoise) -> Terms:
+        (scale, shift), left_out = noise, np.isinf(noise.scale)
         n_rows, n_out = len(self._rows.x), int(self._counts @ left_out)
         n = np.asarray(float(n_rows - n_out))
         if n_out > FEW * n_rows and (left_out | ((scale == 1) & (shift == 0))).all():
@@ -211,9 +209,9 @@ class FeatureFactor(AbstractFactor):
         self._f_sum, self._y_sum = (np.array([part[i].sum(axis=0) for part in parts]) for i in (0, 1))
         self._gram_total = self._gram.sum(axis=0)
 
-    def terms(self, scale: Float[np.ndarray, " K"], shift: Float[np.ndarray, " K"]) -> Terms:
+    def terms(self, noise: RowNoise) -> Terms:
         """Terms of all columns ([], [] and [d]) by B = ρI + Σ_k F_k'D_k⁻¹F_k with D_k = scale_k I + shift_k 11'."""
-        weight, kept = 1 / scale, np.isfinite(scale)
+        (scale, shift), weight, kept = noise, 1 / noise.scale, np.isfinite(noise.scale)
         deflate = np.where(kept, weight * shift / (np.where(kept, scale, 1) + self._counts * shift), 0)
         # Most contexts have weight 1, or all but one 0: only the others are gone through.
         near_total = (weight != 1).sum() < len(weight) / 2
@@ -231,8 +229,8 @@ class FeatureFactor(AbstractFactor):
         log_det -= len(matrix) * math.log(self._ratio)
         return Terms(np.asarray(n.sum()), np.asarray(log_det), (squares - explained) / self._ratio)
 
-    def with_noise(self, node: int, scale: Float[np.ndarray, " K"], shift: Float[np.ndarray, " K"]) -> Terms:
-        n, log_det, quad = self.terms(scale, shift)
+    def with_noise(self, node: int, noise: RowNoise) -> Terms:
+        n, log_det, quad = self.terms(noise)
         return Terms(n, log_det, np.asarray(quad[node]))
 
     def leave_out(self) -> Terms:
@@ -244,18 +242,15 @@ class FeatureFactor(AbstractFactor):
         return self._each(np.where(np.eye(len(self._counts), dtype=bool), 1.0, np.inf))
 
     def _each(self, scales: Float[np.ndarray, "K K"]) -> Terms:
-        terms = [self.terms(scale, np.zeros(len(scale))) for scale in scales]
+        terms = [self.terms(RowNoise(scale, np.zeros(len(scale)))) for scale in scales]
         return Terms(*(np.array(part).reshape(len(scales), -1) for part in zip(*terms, strict=True)))
 
 
 def whitened(
-    values: Float[np.ndarray, "n c"],
-    start: Int[np.ndarray, " bounds"],
-    scale: Float[np.ndarray, " K"],
-    shift: Float[np.ndarray, " K"],
+    values: Float[np.ndarray, "n c"], start: Int[np.ndarray, " bounds"], noise: RowNoise
 ) -> Float[np.ndarray, "m c"]:
     """D_k^-½ values_k for the contexts with rows left, D_k = scale_k I + shift_k 11'."""
-    blocks = []
+    blocks, (scale, shift) = [], noise
     for k in np.flatnonzero(np.isfinite(scale) & (np.diff(start) > 0)):
         block = values[start[k] : start[k + 1]]
         along_ones = 1 - 1 / math.sqrt(1 + len(block) * shift[k] / scale[k])
@@ -288,20 +283,26 @@ def kernel_features(
     return kernel(x_parents, candidates[chosen]) @ inverse.T
 
 
-def factor_of(rows: SortedRows, approximation: Approximation, group: Group, parents: bytes) -> AbstractFactor:
-    """The factorisation for one parent set (the bytes of its mask, which can be a key), dense or by features."""
-    numbers = np.flatnonzero(np.frombuffer(parents, bool))
-    if len(rows.x) <= approximation.dense_rows:
-        return DenseFactor(group, rows, numbers)
-    tolerance = approximation.tolerance * group.ratio
-    features = kernel_features(group.kernel, rows.x[:, numbers], approximation.rank, tolerance)
-    return FeatureFactor(features, group.ratio, rows)
+@dataclass(frozen=True)
+class Approximation:
+    """Above `dense_rows` rows a kernel is replaced by `rank` features, fewer if all they miss is `tolerance` · ρ."""
 
+    dense_rows: int = 1500
+    rank: int = 200
+    tolerance: float = 1e-8
 
-def bytes_of_factor(rows: SortedRows, approximation: Approximation) -> int:
-    """About how much memory a factorisation takes: Λ and α over the rows of contexts but the first, or sums."""
-    n, d = rows.x.shape
-    if n > approximation.dense_rows:
-        return 8 * len(rows.counts) * approximation.rank * (approximation.rank + d)
-    tail = n - int(rows.start[1]) + BLOCK
-    return 8 * tail * (tail + d)
+    def factor(self, rows: SortedRows, group: Group, parents: bytes) -> AbstractFactor:
+        """The factorisation for one parent set (the bytes of its mask, which can be a key), dense or by features."""
+        numbers = np.flatnonzero(np.frombuffer(parents, bool))
+        if len(rows.x) <= self.dense_rows:
+            return DenseFactor(group, rows, numbers)
+        features = kernel_features(group.kernel, rows.x[:, numbers], self.rank, self.tolerance * group.ratio)
+        return FeatureFactor(features, group.ratio, rows)
+
+    def bytes_of_factor(self, rows: SortedRows) -> int:
+        """About how much memory a factorisation takes: Λ and α over the rows of contexts but the first, or sums."""
+        n, d = rows.x.shape
+        if n > self.dense_rows:
+            return 8 * len(rows.counts) * self.rank * (self.rank + d)
+        tail = n - int(rows.start[1]) + BLOCK
+        return 8 * tail * (tail + d)
