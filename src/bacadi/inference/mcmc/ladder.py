@@ -21,21 +21,8 @@ from bacadi.errors import InferenceError
 from bacadi.evidence.collapsed import AbstractEvidence, CollapsedPosterior
 from bacadi.graph.dag import topological_order
 from bacadi.inference.checkpoint import Checkpoint
-from bacadi.inference.mcmc import moves
-from bacadi.inference.mcmc.chain import (
-    Chains,
-    CompiledTarget,
-    Memory,
-    MoveCounts,
-    PriorTables,
-    Proposals,
-    SamplingProblem,
-    ScoreRequest,
-    new_work,
-    no_tables,
-    rehash,
-    slot_of,
-)
+from bacadi.inference.mcmc import chain, moves
+from bacadi.inference.mcmc.chain import CompiledTarget, Memory
 from bacadi.inference.mcmc.method import MCMC, MoveWeights
 from bacadi.inference.mcmc.start import Structure, edge_weights, initial, target_weights
 from bacadi.inference.method import Monitor, Progress
@@ -65,7 +52,7 @@ class Seen(NamedTuple):
     n: Float[np.ndarray, " 1"]
 
 
-PARTS: dict[str, Any] = {"chains": Chains, "counts": MoveCounts, "seen": Seen}
+PARTS: dict[str, Any] = {"chains": chain.Chains, "counts": chain.MoveCounts, "seen": Seen}
 """The tuples of arrays of a replica that change during a run."""
 
 Sample = tuple[Int8[np.ndarray, "d d"], Int8[np.ndarray, "M d"], float]
@@ -86,12 +73,11 @@ class Replica:
         # A copy for each replica: threads that count references to the same arrays slow each other down.
         self.target: CompiledTarget = _copied(target)
         self.memory, self.n_kept = empty_memory(rng, self.evidence), 0
-        self.request = ScoreRequest(
-            np.zeros(1, np.int64), np.zeros(d, np.uint8), np.zeros(m, np.int8), np.zeros(1, np.uint64)
-        )
-        self.work = new_work(d, m, self.evidence.states.n_states)
+        kinds = (1, "i8"), (d, "u1"), (m, "i1"), (1, "u8")
+        self.request = chain.ScoreRequest(*(np.zeros(size, kind) for size, kind in kinds))
+        self.work = chain.new_work(d, m, self.evidence.states.n_states)
         self.chains = new_chains(collapsed, starts, rng)
-        self.counts = MoveCounts(np.zeros((n, len(moves.MOVES), 2), np.int64), np.zeros((n, 2)))
+        self.counts = chain.MoveCounts(np.zeros((n, len(moves.MOVES), 2), np.int64), np.zeros((n, 2)))
         self.seen = Seen(np.zeros((d, d)), np.zeros((m, d)), np.zeros(1))
         self.betas, self.position = np.ones(n), np.zeros(3, np.int64)
         self.draws, self.every = list[Sample](), 1
@@ -100,7 +86,7 @@ class Replica:
         """Go on until the sweep, fetching scores that compiled code does not have; moves are those of each level."""
         each = np.full(len(self.betas), n_moves, np.int64)
         rest = (self.work, self.chains, self.counts, self.betas, self.position)
-        while not moves.advance(SamplingProblem(self.target, self.memory, self.request), *rest, until, each):
+        while not moves.advance(chain.SamplingProblem(self.target, self.memory, self.request), *rest, until, each):
             self._fetch()
 
     def _fetch(self) -> None:
@@ -110,7 +96,7 @@ class Replica:
         _check_finite(value, node, request.parents)
         if 2 * (self.n_kept + 1) > len(self.memory.keys):
             self.memory = larger(self.memory)
-        slot = slot_of(self.memory.keys, request.key[0])
+        slot = chain.slot_of(self.memory.keys, request.key[0])
         self.memory.keys[slot], self.memory.values[slot] = request.key[0], value
         self.n_kept += 1
 
@@ -130,7 +116,7 @@ class Replica:
             rate = accepted / max(proposed, 1)
             log_betas *= 1 + np.clip((HOT_ACCEPTANCE - rate) / HOT_ACCEPTANCE, -1, 1) * np.log(2) / -log_betas[-1]
         self.betas = np.exp(log_betas)
-        self._reset_counts()
+        self.counts.swaps[:], self.counts.moves[:] = 0, 0
 
     def observe(self) -> None:
         """Remember which edges and targets the colder quarter of the ladder has."""
@@ -142,7 +128,7 @@ class Replica:
     def end_burn_in(self) -> None:
         """Learn the proposals; rates are counted from here on."""
         self.learn()
-        self._reset_counts()
+        self.counts.swaps[:], self.counts.moves[:] = 0, 0
 
     def learn(self) -> None:
         """Propose the pairs most whose indicator was least certain; fixed from here on, so that no ratio changes."""
@@ -155,9 +141,6 @@ class Replica:
     def swap_rates(self) -> Float[np.ndarray, " pairs"]:
         """The share of exchanges accepted between each level and the next."""
         return self.counts.swaps[:-1, 1] / np.maximum(self.counts.swaps[:-1, 0], 1)
-
-    def _reset_counts(self) -> None:
-        self.counts.swaps[:], self.counts.moves[:] = 0, 0
 
     def sample(self) -> Sample:
         """The present state of the coldest chain."""
@@ -301,13 +284,9 @@ class _Run:
             raise InferenceError("The run was too short to record a draw; give it more sweeps or time.")
         kept = [_evenly(replica.draws, n) for replica in self.replicas]
         moved = np.stack([replica.counts.moves[0] for replica in self.replicas])
-        return ChainDraws(
-            np.stack([[draw[0] for draw in draws] for draws in kept]),
-            np.stack([[draw[1] for draw in draws] for draws in kept]),
-            np.array([[draw[2] for draw in draws] for draws in kept]),
-            np.stack([replica.swap_rates() for replica in self.replicas]),
-            moved[:, :, 1] / np.maximum(moved[:, :, 0], 1),
-        )
+        graphs, states, log_p = (np.array([[draw[part] for draw in draws] for draws in kept]) for part in range(3))
+        swap_rates = np.stack([replica.swap_rates() for replica in self.replicas])
+        return ChainDraws(graphs, states, log_p, swap_rates, moved[:, :, 1] / np.maximum(moved[:, :, 0], 1))
 
     def _arrays(self, sweep: int, seconds: float) -> dict[str, np.ndarray]:
         """The state of the run as a checkpoint holds it; a copy, which threads that go on do not change."""
@@ -336,27 +315,22 @@ def _evenly(draws: list[Sample], n: int) -> list[Sample]:
 def compiled_target(collapsed: CollapsedPosterior, data: ContextData, weights: MoveWeights) -> CompiledTarget:
     """The target density and the proposals in the form that compiled code reads."""
     prior, evidence = collapsed.prior, collapsed.evidence
-    tables = PriorTables(
-        np.where(np.isfinite(prior.edge_log_odds), prior.edge_log_odds, 0.0),
-        prior.required.astype(np.int8) - prior.forbidden.astype(np.int8),
-        prior.over_orders,
-        bool(prior.out_degree_log.any()),
-        np.ascontiguousarray(prior.out_degree_log, float),
-        int(prior.max_parents),
-        np.ascontiguousarray(prior.state_log_prior, float),
-        np.ascontiguousarray(prior.target_count_log, float),
-    )
+    odds = np.where(np.isfinite(prior.edge_log_odds), prior.edge_log_odds, 0.0)
+    fixed = prior.required.astype(np.int8) - prior.forbidden.astype(np.int8)
+    degree, states = prior.out_degree_log, (prior.state_log_prior, prior.target_count_log)
+    by_degree = bool(degree.any())
+    tables = chain.PriorTables(odds, fixed, prior.over_orders, by_degree, degree, prior.max_parents, *states)
     move_sum = np.cumsum(_move_weights(weights, evidence))
     drawn = proposals(edge_weights(data), target_weights(data), move_sum)
-    return CompiledTarget(evidence.tables or no_tables(), tables, drawn)
+    return CompiledTarget(evidence.tables or chain.no_tables(), tables, drawn)
 
 
 def proposals(
     edges: Float[np.ndarray, "d d"], targets: Float[np.ndarray, "M d"], move_sum: Float[np.ndarray, " 8"]
-) -> Proposals:
+) -> chain.Proposals:
     """Weights of pairs in the form that compiled code reads."""
     with np.errstate(divide="ignore"):
-        return Proposals(np.log(edges), np.cumsum(edges), np.log(targets), np.cumsum(targets), move_sum)
+        return chain.Proposals(np.log(edges), np.cumsum(edges), np.log(targets), np.cumsum(targets), move_sum)
 
 
 def _move_weights(weights: MoveWeights, evidence: AbstractEvidence) -> Float[np.ndarray, " 8"]:
@@ -376,7 +350,7 @@ def _sharpened(weight: np.ndarray, uncertain: np.ndarray) -> np.ndarray:
     return 0.5 * weight / weight.sum() + 0.5 * uncertain / uncertain.sum()
 
 
-def new_chains(collapsed: CollapsedPosterior, starts: list[Structure], rng: np.random.Generator) -> Chains:
+def new_chains(collapsed: CollapsedPosterior, starts: list[Structure], rng: np.random.Generator) -> chain.Chains:
     """One chain for each structure, the first at the coldest level."""
     graphs = np.stack([graph for graph, _ in starts])
     states = np.ascontiguousarray(np.stack([states.T for _, states in starts]))
@@ -386,7 +360,7 @@ def new_chains(collapsed: CollapsedPosterior, starts: list[Structure], rng: np.r
     for value, node, parents in zip(score.tolist(), nodes.tolist(), masks, strict=True):
         _check_finite(value, node, parents)
     prior = collapsed.prior
-    return Chains(
+    return chain.Chains(
         edges=graphs.astype(np.uint8),
         # The parents of each node in ascending order, then all others, which nobody reads.
         parents=np.argsort(graphs.transpose(0, 2, 1) == 0, axis=2, kind="stable"),
@@ -422,7 +396,7 @@ def empty_memory(rng: np.random.Generator, evidence: AbstractEvidence) -> Memory
 def larger(memory: Memory) -> Memory:
     """The same scores in twice the room."""
     keys, values = np.zeros(2 * len(memory.keys), np.uint64), np.zeros(2 * len(memory.keys))
-    rehash(memory.keys, memory.values, keys, values)
+    chain.rehash(memory.keys, memory.values, keys, values)
     return memory._replace(keys=keys, values=values)
 
 

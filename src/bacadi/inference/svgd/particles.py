@@ -90,47 +90,32 @@ def collapse_draws(
     """The same graphs with targets from p(I | G, D) and log p(G, I | D), parameters and effects integrated out.
 
     Given the graph, log p(I | D) is a sum over variables. `n_sweeps` Gibbs sweeps over the contexts run from the
-    targets of the draw, all variables of all draws at once.
+    targets of the draw, all variables of all draws at once: p(target | rest) has the log odds of the prior plus the
+    gain in evidence.
     """
     shape, (m, d) = draws.log_p.shape, draws.targets.shape[-2:]
     acyclic = is_acyclic(draws.graphs)
     graphs, targets = draws.graphs[acyclic], draws.targets[acyclic]
-    n = len(graphs)
-    parents, states = graphs.swapaxes(1, 2).reshape(n * d, d) > 0, targets.swapaxes(1, 2).reshape(n * d, m)
-    columns = _Columns(collapsed, parents, states)
-    columns.sweep(rng, n_sweeps)
+    n, prior = len(graphs), collapsed.prior
+    nodes, parents = np.tile(np.arange(d), n), graphs.swapaxes(1, 2).reshape(n * d, d) > 0
+    states = np.ascontiguousarray(targets.swapaxes(1, 2).reshape(n * d, m))
+    with np.errstate(invalid="ignore"):
+        log_odds = (prior.state_log_prior[..., 1] - prior.state_log_prior[..., 0])[:, nodes]
+    now = collapsed.evidence.log_evidences(nodes, parents, states)
+    for k in np.tile(np.arange(m), n_sweeps):
+        flipped = states.copy()
+        flipped[:, k] ^= 1
+        other = collapsed.evidence.log_evidences(nodes, parents, flipped)
+        gain = np.where(flipped[:, k] > 0, other - now, now - other)
+        target = log_odds[k] + gain + rng.logistic(size=len(gain)) > 0
+        now = np.where(target != (states[:, k] > 0), other, now)
+        states[:, k] = target
     redrawn, log_p = draws.targets.copy(), np.full(shape, -np.inf)
-    redrawn[acyclic] = columns.states.reshape(n, d, m).swapaxes(1, 2)
-    prior = collapsed.prior
+    redrawn[acyclic] = states.reshape(n, d, m).swapaxes(1, 2)
     pairs = zip(graphs, redrawn[acyclic], strict=True)
     log_prior = np.array([prior.log_prob_graph(g) + prior.log_prob_states(i) for g, i in pairs])
-    log_p[acyclic] = columns.log_p.reshape(n, d).sum(axis=1) + log_prior
+    log_p[acyclic] = now.reshape(n, d).sum(axis=1) + log_prior
     return ParticleDraws(draws.graphs, redrawn, log_p)
-
-
-class _Columns:
-    """Columns of draws, variables in turn: parents, states in the contexts and log evidence of each."""
-
-    def __init__(self, collapsed: CollapsedPosterior, parents: np.ndarray, states: np.ndarray) -> None:
-        self.evidence, d = collapsed.evidence, parents.shape[1]
-        self.nodes = np.tile(np.arange(d), len(parents) // d)
-        self.parents, self.states = np.ascontiguousarray(parents), np.ascontiguousarray(states)
-        with np.errstate(invalid="ignore"):
-            log_odds = collapsed.prior.state_log_prior[..., 1] - collapsed.prior.state_log_prior[..., 0]
-        self.log_odds = log_odds[:, self.nodes]
-        self.log_p = self.evidence.log_evidences(self.nodes, self.parents, self.states)
-
-    def sweep(self, rng: np.random.Generator, n_sweeps: int) -> None:
-        """Gibbs sweeps: p(target | rest) has the log odds of the prior plus the gain in evidence."""
-        for k in np.tile(np.arange(self.states.shape[1]), n_sweeps):
-            flipped = self.states.copy()
-            flipped[:, k] ^= 1
-            other = self.evidence.log_evidences(self.nodes, self.parents, flipped)
-            gain = np.where(flipped[:, k] > 0, other - self.log_p, self.log_p - other)
-            target = self.log_odds[k] + gain + rng.logistic(size=len(gain)) > 0
-            changed = target != (self.states[:, k] > 0)
-            self.states[:, k] = target
-            self.log_p = np.where(changed, other, self.log_p)
 
 
 def _read(descent: "Descent", state: "State") -> ParticleDraws:
