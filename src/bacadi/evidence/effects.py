@@ -77,7 +77,8 @@ def hard_part(effect: Effect) -> HardGaussian | None:
 
 def hard_log_evidence(effect: HardGaussian, sums: effects.Moments) -> Float[np.ndarray, "M d"]:
     """log ∫ N(x_k | μ, σ_I²) p(μ, σ_I) dμ dσ_I, with σ_I fixed or inferred."""
-    noise, ratio = effect.noise.conjugate(), mean_variance_ratio(effect)
+    noise = effect.noise.conjugate()
+    ratio = effect.mean_prior_std**2 / (noise.variance or 1.0)  # prior variance of the mean in units of σ_I²
     count, offset = sums.n_rows[:, None], sums.mean - effect.mean_prior_mean
     squares = sums.squares + count * offset**2 / (1 + count * ratio)
     occam = -0.5 * np.log1p(count * ratio) - 0.5 * count * LOG_2PI
@@ -88,12 +89,6 @@ def hard_log_evidence(effect: HardGaussian, sums: effects.Moments) -> Float[np.n
     return occam + log_p - shape * np.log(noise.scale + 0.5 * squares)
 
 
-def mean_variance_ratio(effect: HardGaussian) -> float:
-    """The prior variance of the mean in units of σ_I²."""
-    variance = effect.noise.conjugate().variance
-    return effect.mean_prior_std**2 / (1.0 if variance is None else variance)
-
-
 def draw_hard_effects(rng: np.random.Generator, effect: Effect, data: ContextData, n: int) -> dict[str, Labelled]:
     """Means and noise of hard effects from p(μ, σ_I | D, targeted), n sets; nothing for the other kinds.
 
@@ -102,7 +97,8 @@ def draw_hard_effects(rng: np.random.Generator, effect: Effect, data: ContextDat
     hard = hard_part(effect)
     if hard is None:
         return {}
-    sums, noise, ratio = moments(data), hard.noise.conjugate(), mean_variance_ratio(hard)
+    sums, noise = moments(data), hard.noise.conjugate()
+    ratio = hard.mean_prior_std**2 / (noise.variance or 1.0)
     count, offset = sums.n_rows[:, None], sums.mean - hard.mean_prior_mean
     dims, shape = ("context", "node"), (n, *offset.shape)
     labelled = {}

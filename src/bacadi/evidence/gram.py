@@ -272,10 +272,8 @@ class GramEvidence(AbstractEvidence):
 
     def draw_parameters(self, rng: np.random.Generator, graphs: Graphs, states: States) -> dict[str, Labelled]:
         weight, intercept, noise_std, shift = draw_mechanisms(rng, self.tables, graphs, states, False)
-        drawn = {
-            "weight": Labelled(weight[:, 0], ("source", "target")),
-            "noise_std": Labelled(noise_std[:, 0], ("node",)),
-        }
+        drawn = {"weight": Labelled(weight[:, 0], ("source", "target"))}
+        drawn["noise_std"] = Labelled(noise_std[:, 0], ("node",))
         if self.tables.prior.intercept:
             drawn["intercept"] = Labelled(intercept[:, 0], ("node",))
         drawn |= self.states.labelled(states, shift)

@@ -43,10 +43,13 @@ class RowsEvidence(AbstractEvidence):
         chosen, x, context = np.flatnonzero(parents), self._data.x, self._data.context
         total = self._log_evidence(node, chosen, x[(kind == EffectKind.NONE)[context]])
         for k in np.flatnonzero(kind):
-            if kind[k] == EffectKind.HARD:
-                total += self.states.hard_log_evidence[k - 1, node]
-            else:
-                total += self._log_evidence(node, chosen, x[context == k])
+            hard = kind[k] == EffectKind.HARD
+            own = (
+                self.states.hard_log_evidence[k - 1, node]
+                if hard
+                else self._log_evidence(node, chosen, x[context == k])
+            )
+            total += own
         return float(total)
 
 
@@ -79,9 +82,8 @@ def collapse(
 ) -> CollapsedPosterior:
     """The collapsed reading of a model on data, or `NoClosedForm` where a part of it has none."""
     states = effect_states(model.effect, data)
-    return CollapsedPosterior(
-        evidence_of(model.mechanism, data, states), structure_prior(model, states, knowledge, max_parents)
-    )
+    evidence, prior = evidence_of(model.mechanism, data, states), structure_prior(model, states, knowledge, max_parents)
+    return CollapsedPosterior(evidence, prior)
 
 
 def is_collapsible(model: Model) -> bool:

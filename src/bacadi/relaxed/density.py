@@ -80,25 +80,16 @@ class RelaxedHard(RelaxedEffect):
         mean, std = self._mean_given_data(noise)
         return HardTheta(mean + std * draw, noise)
 
-    def log_likelihood(self, theta_int: HardTheta) -> Targets:
-        """log p(rows of context k of variable j | μ, σ_I)."""
-        count = self.moments.count[:, None]
-        squares = self.moments.squares + count * (self.moments.mean - theta_int.mean) ** 2
-        return gaussian_log_likelihood(count, squares, self.effect.noise.log_std(theta_int.log_noise_std))
-
-    def log_prior(self, theta_int: HardTheta) -> Targets:
-        """log p(μ, σ_I)."""
-        effect, unit = self.effect, self.effect.noise.prior_unit(theta_int.log_noise_std)
-        log_p = log_normal(theta_int.mean, effect.mean_prior_mean, effect.mean_prior_std * unit)
-        return log_p + effect.noise.log_prior(theta_int.log_noise_std)
-
     def log_terms(self, theta_int: HardTheta, graphs: Graphs) -> EffectTerms:
-        targeted = (self.log_likelihood(theta_int) + self.log_prior(theta_int))[:, None, :]
+        (mean, log_std), noise, count = theta_int, self.effect.noise, self.moments.count[:, None]
+        squares = self.moments.squares + count * (self.moments.mean - mean) ** 2
+        prior_std, log_noise = self.effect.mean_prior_std * noise.prior_unit(log_std), noise.log_prior(log_std)
+        log_prior = log_normal(mean, self.effect.mean_prior_mean, prior_std) + log_noise
+        targeted = (gaussian_log_likelihood(count, squares, noise.log_std(log_std)) + log_prior)[:, None, :]
         if not self.effect.pseudo_prior:
             return targeted, jnp.zeros((len(targeted), 1, 1), targeted.dtype)
         # With σ inferred its prior stands beside p(μ | x_k, σ), which is a proper density still.
-        log_p = log_normal(theta_int.mean, *self._mean_given_data(theta_int.log_noise_std))
-        return targeted, (log_p + self.effect.noise.log_prior(theta_int.log_noise_std))[:, None, :]
+        return targeted, (log_normal(mean, *self._mean_given_data(log_std)) + log_noise)[:, None, :]
 
     def labelled(self, theta_int: HardTheta) -> dict[str, Labelled]:
         parts = {"effect_mean": Labelled(theta_int.mean, ("context", "node"))}

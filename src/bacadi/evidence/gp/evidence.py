@@ -8,13 +8,12 @@ effect multiplies ρ by its value.
 """
 
 import os
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache, lru_cache, partial
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int8
@@ -25,35 +24,12 @@ from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError, NoClosedForm
 from bacadi.evidence.collapsed import AbstractEvidence, Columns, EffectKind, EffectStates, Graphs, ParentSets, States
 from bacadi.evidence.gp.draw import draw_functions
-from bacadi.evidence.gp.factor import AbstractFactor, Approximation, Group, NoisePrior, RowNoise, SortedRows
+from bacadi.evidence.gp.factor import Approximation, Group, NoisePrior, RowNoise, SortedRows
 from bacadi.model.integrated import GaussianProcess
 from bacadi.model.kernels import AbstractKernel, Constant, NetworkKernel, Sum
 from bacadi.model.neural import SIGMOID, NeuralGaussian
 
 TABLE_BYTES, FACTOR_BYTES, VALUE_BYTES = 2**29, 2**29, 2**28
-
-
-class LRU:
-    """A dictionary of bounded size that drops what was not used for longest; safe between threads."""
-
-    def __init__(self, capacity: int) -> None:
-        self._capacity, self._items, self._lock = max(capacity, 8), OrderedDict[Hashable, Any](), Lock()
-
-    def get_all(self, keys: Sequence[Hashable]) -> list[Any]:
-        """The value under each key, None where there is none."""
-        with self._lock:
-            values = [self._items.get(key) for key in keys]
-            for key, value in zip(keys, values, strict=True):
-                if value is not None:
-                    self._items.move_to_end(key)
-            return values
-
-    def put(self, key: Hashable, value: Any) -> Any:
-        with self._lock:
-            self._items[key] = value
-            if len(self._items) > self._capacity:
-                self._items.popitem(last=False)
-        return value
 
 
 class OneThread:
@@ -82,13 +58,9 @@ _blas = cache(ThreadpoolController)
 ONE_THREAD = OneThread()
 
 
-class Table(NamedTuple):
-    """Evidence of all columns given one parent set: of all rows and with context k left out, of context k alone."""
-
-    log_p: Float[np.ndarray, "K d"]
-    soft: Float[np.ndarray, "..."]  # [K, d] where there is a soft state
-
-
+Table = tuple[Float[np.ndarray, "K d"], Float[np.ndarray, "..."]]
+"""Evidence of all columns given one parent set: of all rows and with context k left out, and of context k alone ([K, d]
+where there is a soft state)."""
 Request = tuple[int, Bool[np.ndarray, " d"], Int8[np.ndarray, " M"]]
 
 
@@ -126,7 +98,7 @@ class KernelEvidence(AbstractEvidence):
         self._scale = np.where(states.kind == EffectKind.SCALE, states.value, 1.0)
         self._scale[(states.kind == EffectKind.HARD) | (states.kind == EffectKind.SOFT)] = np.inf
         self._shift = np.where(states.kind == EffectKind.SHIFT, states.value**2, 0.0)
-        self._values = LRU(VALUE_BYTES // (self.n_variables + self.n_contexts + 200))
+        self._values, self._capacity = dict[bytes, float](), VALUE_BYTES // (self.n_variables + self.n_contexts + 200)
         n_factors = max(FACTOR_BYTES // approximation.bytes_of_factor(self.rows), 8)
         self._factor = lru_cache(n_factors)(partial(approximation.factor, self.rows))
         n_tables = TABLE_BYTES // (16 * (self.n_contexts + 1) * self.n_variables + 400)
@@ -153,7 +125,7 @@ class KernelEvidence(AbstractEvidence):
         node = nodes.astype(np.int32)[:, None].view(np.uint8)
         packed = np.concatenate([node, parents.astype(np.uint8), states.astype(np.uint8)], axis=1)
         keys = [row.tobytes() for row in packed]
-        values = self._values.get_all(keys)
+        values = [self._values.get(key) for key in keys]
         jobs: dict[tuple[Group, bytes], list[int]] = {}
         for b, value in enumerate(values):
             if value is None:
@@ -162,7 +134,9 @@ class KernelEvidence(AbstractEvidence):
         requests = [[(int(nodes[b]), parents[b], states[b]) for b in part] for part in parts]
         for part, scores in zip(parts, self._map(requests), strict=True):
             for b, score in zip(part, scores, strict=True):
-                values[b] = self._values.put(keys[b], score)
+                values[b] = self._values[keys[b]] = score
+        if len(self._values) > self._capacity:
+            self._values.clear()
         return np.array(values, float)
 
     def noise_of(self, state: Int8[np.ndarray, " M"]) -> RowNoise:
@@ -180,18 +154,18 @@ class KernelEvidence(AbstractEvidence):
         values = []
         for node, parents, state in requests:
             key = self.groups[node], parents.tobytes()
-            table, contexts = self._table(*key), state.nonzero()[0].tolist()
+            (log_p, soft), contexts = self._table(*key), state.nonzero()[0].tolist()
             value, in_table = 0.0, len(contexts) <= 1
             for k in contexts:
                 kind = self._kinds[state[k]]
                 if kind == EffectKind.HARD:
                     value += self.states.hard_log_evidence[k, node]
                 elif kind == EffectKind.SOFT:
-                    value += table.soft[k + 1, node]
+                    value += soft[k + 1, node]
                 else:
                     in_table = False
             if in_table:
-                value += float(table.log_p[contexts[0] + 1 if contexts else 0, node])
+                value += float(log_p[contexts[0] + 1 if contexts else 0, node])
             else:
                 terms = self._factor(*key).with_noise(node, self.noise_of(state))
                 value += float(self.noise.log_density(terms, key[0].ratio))
@@ -208,10 +182,10 @@ class KernelEvidence(AbstractEvidence):
                 return list(pool.map(self._evaluate, jobs))
 
 
-def _table(find: Callable[..., AbstractFactor], noise: NoisePrior, with_soft: bool, group: Group, key: bytes) -> Table:
-    factor = find(group, key)
+def _table(factor_of: Callable[..., Any], noise: NoisePrior, with_soft: bool, group: Group, parents: bytes) -> Table:
+    factor = factor_of(group, parents)
     soft = noise.log_density(factor.only(), group.ratio) if with_soft else np.empty((0, 0))
-    return Table(noise.log_density(factor.leave_out(), group.ratio), soft)
+    return noise.log_density(factor.leave_out(), group.ratio), soft
 
 
 def gaussian_process_evidence(mechanism: GaussianProcess, data: ContextData, states: EffectStates) -> KernelEvidence:

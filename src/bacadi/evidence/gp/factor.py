@@ -12,7 +12,6 @@ For many rows, K ≈ FF' with features F of fixed rank; then everything follows 
 """
 
 import math
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -22,7 +21,6 @@ from scipy.linalg import solve_triangular
 from scipy.special import gammaln
 
 from bacadi.data.contexts import ContextData
-from bacadi.errors import ConfigError
 from bacadi.evidence.gp import linalg
 from bacadi.evidence.gp.linalg import BLOCK
 from bacadi.model.kernels import AbstractKernel
@@ -87,10 +85,6 @@ class NoisePrior:
     scale: float = 0.5
     ratios: tuple[float, ...] = (0.01, 0.03, 0.1, 0.3, 1.0)
 
-    def __post_init__(self) -> None:
-        if not (min(self.shape, self.scale) > 0 and min(self.choices, default=0) > 0):
-            raise ConfigError(f"{self} is not a prior of the noise; give numbers above 0 and at least one ratio.")
-
     @property
     def choices(self) -> tuple[float, ...]:
         """The values of ρ to choose from."""
@@ -112,40 +106,25 @@ class NoisePrior:
         return (self.scale / ratio + 0.5 * terms.quad) / rng.gamma(self.shape + 0.5 * terms.n_rows, size=size)
 
 
-class AbstractFactor(ABC):
-    """Terms of every column of the data given one parent set."""
-
-    @abstractmethod
-    def leave_out(self) -> Terms:
-        """[K, 1], [K, 1], [K, d]: with all rows, and with the rows of context k = 1.. left out."""
-
-    @abstractmethod
-    def only(self) -> Terms:
-        """[K, 1], [K, 1], [K, d]: of each context alone, with a function of its own."""
-
-    @abstractmethod
-    def with_noise(self, node: int, noise: RowNoise) -> Terms:
-        """Terms of one column with the noise of its rows changed."""
-
-
-class DenseFactor(AbstractFactor):
-    """A = K + ρI itself."""
+class DenseFactor:
+    """Terms of every column of the data given one parent set, by A = K + ρI itself."""
 
     def __init__(self, group: Group, rows: SortedRows, parents: Int[np.ndarray, " p"]) -> None:
         self._group, self._rows, self._parents, self._counts = group, rows, parents, rows.counts
         first = min(int(rows.start[1]), len(rows.x) - 1) // BLOCK
         self._start = rows.start - first * BLOCK
         panels = covariance_panels(group, rows.x[:, parents])
-        factors = linalg.factorise(panels, padded(rows.x), first)
-        self._precision, self._alpha, self._log_det, self._quad = factors
+        self._precision, self._alpha, self._log_det, self._quad = linalg.factorise(panels, padded(rows.x), first)
 
     def leave_out(self) -> Terms:
+        """[K, 1], [K, 1], [K, d]: with all rows, and with the rows of context k = 1.. left out."""
         n = float(len(self._rows.x)) - self._counts
         n[0] = len(self._rows.x)
         log_det, quad = linalg.leave_out(self._precision, self._alpha, self._log_det, self._quad, self._start)
         return Terms(n[:, None], log_det[:, None], quad)
 
     def only(self) -> Terms:
+        """[K, 1], [K, 1], [K, d]: of each context alone, with a function of its own."""
         counts, start = self._counts, self._rows.start
         log_det, quad = np.zeros(len(counts)), np.zeros((len(counts), self._rows.x.shape[1]))
         for size in set(counts[1:].tolist()) - {0}:  # contexts of one size in one call
@@ -158,6 +137,7 @@ class DenseFactor(AbstractFactor):
         return Terms(counts[:, None].astype(float), log_det[:, None], quad)
 
     def with_noise(self, node: int, noise: RowNoise) -> Terms:
+        """Terms of one column with the noise of its rows changed."""
         (scale, shift), left_out = noise, np.isinf(noise.scale)
         n_rows, n_out = len(self._rows.x), int(self._counts @ left_out)
         n = np.asarray(float(n_rows - n_out))
@@ -194,14 +174,14 @@ def _add_to_diagonal(panels: Float[np.ndarray, "panels N block"], values: Float[
     panels[row // BLOCK, row, row % BLOCK] += values
 
 
-class FeatureFactor(AbstractFactor):
-    """A = FF' + ρI, by sums of products of each context: G_k = F_k'F_k, F_k'y_k, y_k'y_k and sums over rows."""
+class FeatureFactor:
+    """What `DenseFactor` gives, for A = FF' + ρI: by sums of products of each context, G_k = F_k'F_k, F_k'y_k, y_k'y_k,
+    and sums over rows."""
 
     def __init__(self, features: Float[np.ndarray, "n r"], ratio: float, rows: SortedRows) -> None:
         # Features of 0 up to a whole panel: each adds log ρ to log |B|, which `terms` takes away for every feature.
         features = np.pad(features, ((0, 0), (0, -features.shape[1] % BLOCK)))
-        blocks = [slice(a, b) for a, b in zip(rows.start[:-1], rows.start[1:], strict=True)]
-        parts = [(features[b], rows.x[b]) for b in blocks]
+        parts = list(zip(*(np.split(values, rows.start[1:-1]) for values in (features, rows.x)), strict=True))
         self._ratio, self._counts = ratio, rows.counts.astype(float)
         self._gram = np.array([f.T @ f for f, _ in parts])
         self._cross = np.array([f.T @ y for f, y in parts])
@@ -291,7 +271,7 @@ class Approximation:
     rank: int = 200
     tolerance: float = 1e-8
 
-    def factor(self, rows: SortedRows, group: Group, parents: bytes) -> AbstractFactor:
+    def factor(self, rows: SortedRows, group: Group, parents: bytes) -> DenseFactor | FeatureFactor:
         """The factorisation for one parent set (the bytes of its mask, which can be a key), dense or by features."""
         numbers = np.flatnonzero(np.frombuffer(parents, bool))
         if len(rows.x) <= self.dense_rows:

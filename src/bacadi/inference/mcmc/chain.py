@@ -87,8 +87,8 @@ class Chains(NamedTuple):
     """One replica: L chains, one per temperature; chain `at_level[l]` is at level l, level 0 being the posterior.
 
     `place` holds the places of the nodes in a causal order of the graph, kept up where the prior is one over orders.
-    A view of one chain (`chain_at`) has the same fields without the first axis, but for `log_prior` [1]; all chains share
-    their random numbers.
+    A view of one chain (`chain_at`) has the same fields without the first axis, but for `log_prior` [1]; all chains
+    share their random numbers.
     """
 
     edges: UInt8[np.ndarray, "*L d d"]

@@ -94,8 +94,10 @@ class Replica:
         request, node = self.request, int(self.request.node[0])
         value = self.evidence.log_evidence(node, request.parents.astype(bool), request.state.copy())
         _check_finite(value, node, request.parents)
-        if 2 * (self.n_kept + 1) > len(self.memory.keys):
-            self.memory = larger(self.memory)
+        if 2 * (self.n_kept + 1) > (size := len(self.memory.keys)):
+            keys, values = np.zeros(2 * size, np.uint64), np.zeros(2 * size)
+            chain.rehash(self.memory.keys, self.memory.values, keys, values)
+            self.memory = self.memory._replace(keys=keys, values=values)
         slot = chain.slot_of(self.memory.keys, request.key[0])
         self.memory.keys[slot], self.memory.values[slot] = request.key[0], value
         self.n_kept += 1
@@ -359,20 +361,14 @@ def new_chains(collapsed: CollapsedPosterior, starts: list[Structure], rng: np.r
     score = collapsed.evidence.log_evidences(nodes, masks, states.reshape(n * d, m))
     for value, node, parents in zip(score.tolist(), nodes.tolist(), masks, strict=True):
         _check_finite(value, node, parents)
-    prior = collapsed.prior
-    return chain.Chains(
-        edges=graphs.astype(np.uint8),
-        # The parents of each node in ascending order, then all others, which nobody reads.
-        parents=np.argsort(graphs.transpose(0, 2, 1) == 0, axis=2, kind="stable"),
-        n_parents=graphs.sum(axis=1).astype(np.int64),
-        states=states,
-        n_targets=(states > 0).sum(axis=1).astype(np.int64),
-        score=score.reshape(n, d),
-        log_prior=np.array([prior.log_prob_ordered(graph) + prior.log_prob_states(states) for graph, states in starts]),
-        place=np.argsort([topological_order(graph) for graph in graphs], axis=1),
-        at_level=np.arange(n),
-        rng=rng.integers(1, 2**63, 4, dtype=np.uint64),
-    )
+    prior, bits = collapsed.prior, rng.integers(1, 2**63, 4, dtype=np.uint64)
+    # The parents of each node in ascending order, then all others, which nobody reads.
+    of_parents = np.argsort(graphs.transpose(0, 2, 1) == 0, axis=2, kind="stable"), graphs.sum(axis=1).astype(np.int64)
+    of_states = states, (states > 0).sum(axis=1).astype(np.int64)
+    log_prior = np.array([prior.log_prob_ordered(graph) + prior.log_prob_states(states) for graph, states in starts])
+    place = np.argsort([topological_order(graph) for graph in graphs], axis=1)
+    scores = score.reshape(n, d), log_prior
+    return chain.Chains(graphs.astype(np.uint8), *of_parents, *of_states, *scores, place, np.arange(n), bits)
 
 
 def _check_finite(value: float, node: int, parents: np.ndarray) -> None:
@@ -391,13 +387,6 @@ def empty_memory(rng: np.random.Generator, evidence: AbstractEvidence) -> Memory
     words = rng.integers(1, 2**63, d * (d + 1) + d * m * t, dtype=np.uint64)
     nodes, states = np.split(words, [d * (d + 1)])
     return Memory(inline, np.zeros(size, np.uint64), np.zeros(size), nodes.reshape(d, d + 1), states.reshape(d, m, t))
-
-
-def larger(memory: Memory) -> Memory:
-    """The same scores in twice the room."""
-    keys, values = np.zeros(2 * len(memory.keys), np.uint64), np.zeros(2 * len(memory.keys))
-    chain.rehash(memory.keys, memory.values, keys, values)
-    return memory._replace(keys=keys, values=values)
 
 
 def _copied(value):  # type: ignore[no-untyped-def]

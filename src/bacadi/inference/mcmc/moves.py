@@ -108,19 +108,6 @@ def swap_target(problem, chain, work, k, j):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def toggle_and_target(problem, chain, work, i, j):  # type: ignore[no-untyped-def]
-    """Toggle an edge into j and change the state of j in a random context: an edge can explain a target away.
-
-    The way back draws the same pair and the same context: the ratio is 1.
-    """
-    k = ops.below(chain.rng, len(chain.n_targets))
-    possible = toggle(problem.target.prior, chain, work, i, j)
-    if possible:
-        change_state(problem, chain, work, 0, k)
-    return possible
-
-
-@inlined
 def redraw_columns(problem, chain, work, beta):  # type: ignore[no-untyped-def]
     """Draw the states of the nodes that a change of an edge concerns anew, one Gibbs scan per node.
 
@@ -194,7 +181,8 @@ def draw_state(rng, log_p, top, total):  # type: ignore[no-untyped-def]
 def propose(problem, chain, work, beta, kind):  # type: ignore[no-untyped-def]
     """Write a proposal of the given kind into `work`; False where what was drawn is not possible.
 
-    A toggle of an edge and a change of a target draw the same pair on the way back: the ratio is 1.
+    A toggle of an edge and a change of a target draw the same pair on the way back: the ratio is 1. They also come
+    together, the state of j changed in a random context: an edge into j can explain a target away.
     """
     _, prior, weights = problem.target
     work.n_nodes[0], work.log_prior[0], work.log_proposal[0], work.turned[0] = 0, 0.0, 0.0, False
@@ -207,13 +195,14 @@ def propose(problem, chain, work, beta, kind):  # type: ignore[no-untyped-def]
     i, j = draw_pair(chain, weights.edge_sum)
     if kind == SWAP_PARENT:
         return swap_parent(problem, chain, work, i, j)
-    if kind == EDGE_AND_TARGET:
-        return toggle_and_target(problem, chain, work, i, j)
+    k = ops.below(chain.rng, len(chain.n_targets)) if kind == EDGE_AND_TARGET else 0
     if kind in (REVERSE, REVERSE_AND_COLUMNS):
         possible = reverse(prior, weights.edge_log, chain, work, i, j)
     else:
         possible = toggle(prior, chain, work, i, j)
-    if possible and kind >= TOGGLE_AND_COLUMN:
+    if possible and kind == EDGE_AND_TARGET:
+        change_state(problem, chain, work, 0, k)
+    elif possible and kind >= TOGGLE_AND_COLUMN:
         redraw_columns(problem, chain, work, beta)
     return possible
 

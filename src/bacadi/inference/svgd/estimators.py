@@ -285,9 +285,8 @@ class FiniteAlpha(AbstractReader):
             log_p = log_p + density.log_psi_over_targets(theta, theta_int, candidates.graphs, logits)
             repeated = _repeated(candidates.graphs)
         else:
-            log_p = (
-                log_p + latent.log_bernoulli(logits, candidates.targets) + density.log_psi(theta, theta_int, candidates)
-            )
+            log_p = log_p + latent.log_bernoulli(logits, candidates.targets)
+            log_p = log_p + density.log_psi(theta, theta_int, candidates)
             repeated = _repeated(jnp.concatenate(candidates))
         log_p = jnp.where(repeated, -jnp.inf, log_p)
         chain = jax.vmap(lambda k: _choose_columns(k, candidates.graphs, log_p, self.n_sweeps))

@@ -189,19 +189,15 @@ def step(key: RandomKey, state: State, descent: Descent) -> tuple[State, Info]:
     keys = jax.random.split(key, svgd.n_particles)
     # One particle at a time keeps the samples of a particle in cache; the products are large enough by themselves.
     items = keys, state.particles, state.chains
-    scores, info, chains = jax.lax.map(lambda item: score(*item, state.step, descent), items)
+    scores, info, chains = jax.lax.map(lambda item: score(item[0], item[1], item[2], state.step, descent), items)
     downhill = jax.tree.map(jnp.negative, svgd.kernel.stein_direction(state.particles, scores))
     updates, optimizer = descent.optimizer.update(downhill, state.optimizer, state.particles)
     particles = optax.apply_updates(state.particles, updates)
     moved = State(particles, optimizer, state.step + 1, state.bad_block, chains)
-    bad = _first_bad_block(moved.particles)
-    kept = jax.tree.map(lambda new, old: jnp.where(bad < 0, new, old), moved, state)
-    return kept._replace(bad_block=bad), info
-
-
-def _first_bad_block(particles: Particle) -> Int[Array, ""]:
     bad = jnp.array([sum(jnp.sum(~jnp.isfinite(leaf)) for leaf in jax.tree.leaves(block)) for block in particles]) > 0
-    return jnp.where(jnp.any(bad), jnp.argmax(bad), -1).astype(jnp.int32)
+    first = jnp.where(jnp.any(bad), jnp.argmax(bad), -1).astype(jnp.int32)
+    kept = jax.tree.map(lambda new, old: jnp.where(first < 0, new, old), moved, state)
+    return kept._replace(bad_block=first), info
 
 
 @eqx.filter_jit(donate="all-except-first")
