@@ -363,12 +363,12 @@ def new_chains(collapsed: CollapsedPosterior, starts: list[Structure], rng: np.r
         _check_finite(value, node, parents)
     prior, bits = collapsed.prior, rng.integers(1, 2**63, 4, dtype=np.uint64)
     # The parents of each node in ascending order, then all others, which nobody reads.
-    of_parents = np.argsort(graphs.transpose(0, 2, 1) == 0, axis=2, kind="stable"), graphs.sum(axis=1).astype(np.int64)
-    of_states = states, (states > 0).sum(axis=1).astype(np.int64)
+    parents = np.argsort(graphs.transpose(0, 2, 1) == 0, axis=2, kind="stable")
+    n_parents, n_targets = graphs.sum(axis=1).astype(np.int64), (states > 0).sum(axis=1).astype(np.int64)
     log_prior = np.array([prior.log_prob_ordered(graph) + prior.log_prob_states(states) for graph, states in starts])
     place = np.argsort([topological_order(graph) for graph in graphs], axis=1)
-    scores = score.reshape(n, d), log_prior
-    return chain.Chains(graphs.astype(np.uint8), *of_parents, *of_states, *scores, place, np.arange(n), bits)
+    structure = graphs.astype(np.uint8), parents, n_parents, states, n_targets
+    return chain.Chains(*structure, score.reshape(n, d), log_prior, place, np.arange(n), bits)
 
 
 def _check_finite(value: float, node: int, parents: np.ndarray) -> None:

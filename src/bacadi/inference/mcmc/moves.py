@@ -14,6 +14,7 @@ from bacadi.inference.mcmc import chain as ops
 
 MOVES = range(8)
 TOGGLE, REVERSE, SWAP_PARENT, SET_TARGET, SWAP_TARGET, EDGE_AND_TARGET, TOGGLE_AND_COLUMN, REVERSE_AND_COLUMNS = MOVES
+"""The moves, in the order of `MoveWeights`; the last two also draw the states of nodes anew."""
 
 
 @inner
