@@ -83,13 +83,13 @@ class RelaxedHard(RelaxedEffect):
     def log_terms(self, theta_int: HardTheta, graphs: Graphs) -> EffectTerms:
         (mean, log_std), noise, count = theta_int, self.effect.noise, self.moments.count[:, None]
         squares = self.moments.squares + count * (self.moments.mean - mean) ** 2
-        prior_std, log_noise = self.effect.mean_prior_std * noise.prior_unit(log_std), noise.log_prior(log_std)
-        log_prior = log_normal(mean, self.effect.mean_prior_mean, prior_std) + log_noise
+        prior_std = self.effect.mean_prior_std * noise.prior_unit(log_std)
+        log_prior = log_normal(mean, self.effect.mean_prior_mean, prior_std) + noise.log_prior(log_std)
         targeted = (gaussian_log_likelihood(count, squares, noise.log_std(log_std)) + log_prior)[:, None, :]
         if not self.effect.pseudo_prior:
             return targeted, jnp.zeros((len(targeted), 1, 1), targeted.dtype)
         # With σ inferred its prior stands beside p(μ | x_k, σ), which is a proper density still.
-        return targeted, (log_normal(mean, *self._mean_given_data(log_std)) + log_noise)[:, None, :]
+        return targeted, (log_normal(mean, *self._mean_given_data(log_std)) + noise.log_prior(log_std))[:, None, :]
 
     def labelled(self, theta_int: HardTheta) -> dict[str, Labelled]:
         parts = {"effect_mean": Labelled(theta_int.mean, ("context", "node"))}
