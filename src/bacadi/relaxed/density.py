@@ -83,9 +83,10 @@ class RelaxedHard(RelaxedEffect):
     def log_terms(self, theta_int: HardTheta, graphs: Graphs) -> EffectTerms:
         (mean, log_std), noise, count = theta_int, self.effect.noise, self.moments.count[:, None]
         squares = self.moments.squares + count * (self.moments.mean - mean) ** 2
+        fitted = gaussian_log_likelihood(count, squares, noise.log_std(log_std))
         prior_std = self.effect.mean_prior_std * noise.prior_unit(log_std)
         log_prior = log_normal(mean, self.effect.mean_prior_mean, prior_std) + noise.log_prior(log_std)
-        targeted = (gaussian_log_likelihood(count, squares, noise.log_std(log_std)) + log_prior)[:, None, :]
+        targeted = (fitted + log_prior)[:, None, :]
         if not self.effect.pseudo_prior:
             return targeted, jnp.zeros((len(targeted), 1, 1), targeted.dtype)
         # With σ inferred its prior stands beside p(μ | x_k, σ), which is a proper density still.

@@ -21,6 +21,7 @@ from scipy.linalg import solve_triangular
 from scipy.special import gammaln
 
 from bacadi.data.contexts import ContextData
+from bacadi.errors import ConfigError
 from bacadi.evidence.gp import linalg
 from bacadi.evidence.gp.linalg import BLOCK
 from bacadi.model.kernels import AbstractKernel
@@ -84,6 +85,10 @@ class NoisePrior:
     shape: float = 1.0
     scale: float = 0.5
     ratios: tuple[float, ...] = (0.01, 0.03, 0.1, 0.3, 1.0)
+
+    def __post_init__(self) -> None:
+        if not (min(self.shape, self.scale) > 0 and min(self.choices, default=0) > 0):
+            raise ConfigError(f"{self} is not a prior of the noise; give numbers above 0 and at least one ratio.")
 
     @property
     def choices(self) -> tuple[float, ...]:
