@@ -120,18 +120,19 @@ def test_what_does_not_fit_into_memory(options: tuple[str, ...], run: Run, plain
 
 @pytest.mark.parametrize("number", [*BEYOND, 10**9])
 @pytest.mark.parametrize(
-    "key", ["n_variables = {}", "n_observational = {}", "[interventions]\nn_contexts = {}", "[held_out]\nn_contexts = {}"]
+    "key",
+    ["n_variables = {}", "n_observational = {}", "[interventions]\nn_contexts = {}", "[held_out]\nn_contexts = {}"],
 )
 def test_tasks_beyond_all_bounds(key: str, number: object, run: Run, tmp_path: Path) -> None:
     spec = tmp_path / "spec.toml"
-    spec.write_text('kind = "synthetic"\n' + key.format(number))
+    spec.write_text('type = "synthetic"\n' + key.format(number))
     assert_refused(run("simulate", spec, "--out", tmp_path / "task"))
     assert not (tmp_path / "task").exists()
 
 
 def test_steps_that_never_end(run: Run, tmp_path: Path) -> None:
     spec = tmp_path / "spec.toml"
-    spec.write_text('kind = "gene-expression"\n[langevin]\nstep = 1e-300\n')
+    spec.write_text('type = "expression"\n[langevin]\nstep = 1e-300\n')
     assert_refused(run("simulate", spec, "--out", tmp_path / "task"), "steps")
 
 

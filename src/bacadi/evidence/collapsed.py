@@ -26,6 +26,55 @@ from bacadi.model.knowledge import Knowledge, Labels
 from bacadi.model.model import Model
 from bacadi.model.priors import CountingPrior
 
+ParentSets = Bool[np.ndarray, "B d"]
+Columns = Int8[np.ndarray, "B M"]
+"""Of many requests for local terms: the parents of a node as a mask, and its states in the contexts."""
+Graphs = Int8[np.ndarray, "n d d"]
+States = Int8[np.ndarray, "n M d"]
+"""Of n draws: the graph, and the states of all variables in all contexts."""
+
+
+class EffectKind(IntEnum):
+    """What an effect does to the mechanism of its target."""
+
+    NONE = 0
+    HARD = 1  # parents cut off, a mean and noise of its own
+    SHIFT = 2  # mechanism plus a constant
+    SCALE = 3  # mechanism with another noise variance
+    SOFT = 4  # same parents, new parameters
+
+
+@dataclass(frozen=True)
+class EffectStates:
+    """The states of a variable in a context; state 0 is the untouched mechanism.
+
+    `value[s]` is the prior standard deviation of a shift in units of the noise, or the ratio of variances of a scale
+    effect (a scale effect of unknown ratio is one state for each ratio of a grid). `log_share[s]` is the log prior
+    probability of the state given that the variable is a target. `hard_log_evidence[k, j]` is the log density of
+    the rows of context k of variable j under a hard effect, its mean (and noise) integrated out.
+    """
+
+    names: tuple[str, ...]
+    kind: Int8[np.ndarray, " T"]
+    value: Float[np.ndarray, " T"]
+    log_share: Float[np.ndarray, " T"]
+    hard_log_evidence: Float[np.ndarray, "M d"]
+
+    @property
+    def n_states(self) -> int:
+        """T, the untouched mechanism included."""
+        return len(self.names)
+
+    def labelled(self, states: States, shift: Float[np.ndarray, "n M d"]) -> dict[str, Labelled]:
+        """What draws of states say of shift effects (the constants they add) and of scale effects (their ratios)."""
+        found = {}
+        if EffectKind.SHIFT in self.kind:
+            found["effect_shift"] = Labelled(shift, ("context", "node"))
+        if EffectKind.SCALE in self.kind:
+            ratio = np.where(self.kind == EffectKind.SCALE, self.value, 1.0)[states]
+            found["effect_noise_ratio"] = Labelled(ratio.astype(np.float32), ("context", "node"))
+        return found
+
 
 @dataclass(frozen=True)
 class StructurePrior:
@@ -62,11 +111,8 @@ class StructurePrior:
     def log_prob_ordered(self, graph: Int8[np.ndarray, "d d"]) -> float:
         """`log_prob_graph` without the number of orders: of the graph with one of them."""
         edges = np.asarray(graph, bool)
-        if (
-            (edges & self.forbidden).any()
-            or (self.required & ~edges).any()
-            or edges.sum(axis=0).max() > self.max_parents
-        ):
+        broken = (edges & self.forbidden) | (self.required & ~edges)
+        if broken.any() or edges.sum(axis=0).max() > self.max_parents:
             return -np.inf
         soft = np.where(np.isfinite(self.edge_log_odds), self.edge_log_odds, 0.0)
         return float(soft[edges].sum() + self.out_degree_log[edges.sum(axis=1)].sum())
@@ -79,7 +125,7 @@ class StructurePrior:
 
 
 def structure_prior(
-    model: Model, states: "EffectStates", knowledge: Knowledge | None = None, max_parents: int | None = None
+    model: Model, states: EffectStates, knowledge: Knowledge | None = None, max_parents: int | None = None
 ) -> StructurePrior:
     """The prior of graph and states: log odds of the priors plus those of the knowledge.
 
@@ -102,14 +148,9 @@ def structure_prior(
     edges = graph_prior.edge_log_odds(d) + known.edge_log_odds
     np.fill_diagonal(edges, -np.inf)
     odds = model.target_prior.log_odds(d) + known.target_log_odds
-    return StructurePrior(
-        edge_log_odds=edges,
-        out_degree_log=graph_prior.out_degree_log(d),
-        max_parents=_parent_limit(known, max_parents),
-        state_log_prior=_state_log_prior(odds, states, known.labels),
-        target_count_log=_count_log(odds, known.target_count_log),
-        over_orders=graph_prior.over_orders,
-    )
+    limit, of_states = _parent_limit(known, max_parents), _state_prior(odds, states, known.labels)
+    of_counts = _count_prior(odds, known.target_count_log)
+    return StructurePrior(edges, graph_prior.out_degree_log(d), limit, of_states, of_counts, graph_prior.over_orders)
 
 
 def _parent_limit(known: Knowledge, default: int | None) -> int:
@@ -120,9 +161,7 @@ def _parent_limit(known: Knowledge, default: int | None) -> int:
     return limit if default is None else min(max(default, required), limit)
 
 
-def _state_log_prior(
-    odds: Float[np.ndarray, "M d"], states: "EffectStates", labels: Labels
-) -> Float[np.ndarray, "M d T"]:
+def _state_prior(odds: Float[np.ndarray, "M d"], states: EffectStates, labels: Labels) -> Float[np.ndarray, "M d T"]:
     """0 for state 0 and log odds + log share for the others; a known target (odds of +∞) has no state 0."""
     known = np.isposinf(odds)
     if states.n_states == 1 and known.any():
@@ -136,59 +175,21 @@ def _state_log_prior(
     return log_prior
 
 
-def _count_log(
-    odds: Float[np.ndarray, "M d"], log_probs: Float[np.ndarray, "M d+1"] | None
-) -> Float[np.ndarray, "M d+1"]:
-    """log p(n) - log e_n(odds), which is -∞ where no set of n targets is possible."""
+def _count_prior(odds: Float[np.ndarray, "M d"], log_p: Float[np.ndarray, "M K"] | None) -> Float[np.ndarray, "M K"]:
+    """log p(n) - log e_n(odds) for n = 0..d, which is -∞ where no set of n targets is possible.
+
+    e_n follows one variable after the other: e_n(with j) = e_n(without j) + odds_j e_{n-1}(without j).
+    """
     m, d = odds.shape
-    if log_probs is None:
+    if log_p is None:
         return np.zeros((m, d + 1))
-    log_sets = _log_sets(odds)
-    return np.subtract(log_probs, log_sets, out=np.full((m, d + 1), -np.inf), where=~np.isneginf(log_sets))
-
-
-def _log_sets(odds: Float[np.ndarray, "M d"]) -> Float[np.ndarray, "M d+1"]:
-    """log e_n(odds), one variable after the other: e_n(with j) = e_n(without j) + odds_j e_{n-1}(without j)."""
-    m, d = odds.shape
     total = np.full((m, d + 1), -np.inf)
     total[:, 0] = 0.0
     for column in odds.T[:, :, None]:
         one_more = np.concatenate([np.full((m, 1), -np.inf), total[:, :-1]], axis=1)
         known = np.isposinf(column)
         total = np.where(known, one_more, np.logaddexp(total, one_more + np.where(known, 0.0, column)))
-    return total
-
-
-class EffectKind(IntEnum):
-    """What an effect does to the mechanism of its target."""
-
-    NONE = 0
-    HARD = 1  # parents cut off, a mean and noise of its own
-    SHIFT = 2  # mechanism plus a constant
-    SCALE = 3  # mechanism with another noise variance
-    SOFT = 4  # same parents, new parameters
-
-
-@dataclass(frozen=True)
-class EffectStates:
-    """The states of a variable in a context; state 0 is the untouched mechanism.
-
-    `value[s]` is the prior standard deviation of a shift in units of the noise, or the ratio of variances of a scale
-    effect (a scale effect of unknown ratio is one state for each ratio of a grid). `log_share[s]` is the log prior
-    probability of the state given that the variable is a target. `hard_log_evidence[k, j]` is the log density of
-    the rows of context k of variable j under a hard effect, its mean (and noise) integrated out.
-    """
-
-    names: tuple[str, ...]
-    kind: Int8[np.ndarray, " T"]
-    value: Float[np.ndarray, " T"]
-    log_share: Float[np.ndarray, " T"]
-    hard_log_evidence: Float[np.ndarray, "M d"]
-
-    @property
-    def n_states(self) -> int:
-        """T, the untouched mechanism included."""
-        return len(self.names)
+    return np.subtract(log_p, total, out=np.full((m, d + 1), -np.inf), where=~np.isneginf(total))
 
 
 class AbstractEvidence(ABC):
@@ -206,9 +207,7 @@ class AbstractEvidence(ABC):
     def log_evidence(self, node: int, parents: Bool[np.ndarray, " d"], state: Int8[np.ndarray, " M"]) -> float:
         """log p(all rows of column `node` | its parents, its state in each context), the parameters integrated out."""
 
-    def log_evidences(
-        self, nodes: np.ndarray, parents: Bool[np.ndarray, "B d"], states: Int8[np.ndarray, "B M"]
-    ) -> Float[np.ndarray, " B"]:
+    def log_evidences(self, nodes: np.ndarray, parents: ParentSets, states: Columns) -> Float[np.ndarray, " B"]:
         """`log_evidence` of many requests; override it where a batch is cheaper than one after the other."""
         requests = zip(nodes.tolist(), parents, states, strict=True)
         return np.array([self.log_evidence(*request) for request in requests], float)
@@ -231,9 +230,7 @@ class AbstractEvidence(ABC):
         """The evidence with the options of these numbers, each below `n_options`."""
         return self
 
-    def draw_parameters(
-        self, rng: np.random.Generator, graphs: Int8[np.ndarray, "n d d"], states: Int8[np.ndarray, "n M d"]
-    ) -> dict[str, Labelled]:
+    def draw_parameters(self, rng: np.random.Generator, graphs: Graphs, states: States) -> dict[str, Labelled]:
         """Parameters of the mechanisms from p(Θ | G, S, D), one set a draw, and the constants that give them meaning;
         nothing where there is none to be had."""
         return {}

@@ -20,9 +20,30 @@ _PACKAGE = Path(__file__).parent.parent
 _NUMBA: Any = _config
 
 
-def compiled(function: Callable) -> Any:
-    """A compiled function that Python calls."""
-    return _compiled(function)
+_FILES = [file.stat() for pattern in ("evidence/**/*.py", "inference/mcmc/*.py") for file in _PACKAGE.glob(pattern)]
+_STAMP = max(file.st_mtime_ns for file in _FILES), sum(file.st_size for file in _FILES)
+"""When the files of compiled code were last changed, and their size."""
+
+
+def compiled(function: Callable, **options: Any) -> Any:
+    """A compiled function that Python calls.
+
+    Its cache ends when any file of compiled code changes. Numba looks only at the file of the function itself, and
+    would go on using code that it has inlined from another. The stamp is part of the version, which is compared before
+    an index is read: an old one may name classes that are gone.
+    """
+    make = njit(cache=True, nogil=True, error_model="numpy", **options)
+    try:
+        dispatcher = no_type_check(make(unwrap(function)))
+    except RuntimeError as error:
+        if "no locator" not in str(error):
+            raise
+        _use_private_cache()
+        dispatcher = no_type_check(make(unwrap(function)))
+    cache: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
+    if hasattr(cache, "_version"):
+        cache._version = f"{cache._version} {_STAMP}"
+    return dispatcher
 
 
 def inner(function: Callable) -> Any:
@@ -30,7 +51,7 @@ def inner(function: Callable) -> Any:
 
     The means to be called from Python would take as long to compile as most of these functions do.
     """
-    return _compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=False)
+    return compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=False)
 
 
 def inlined(function: Callable) -> Any:
@@ -39,19 +60,7 @@ def inlined(function: Callable) -> Any:
     Tuples of arrays are passed by value, hundreds of words per call, which costs more than most of these functions.
     Callees inherit this option unless it is set, hence the False above.
     """
-    return _compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)
-
-
-def _compiled(function: Callable, **options: Any) -> Any:
-    options = {"cache": True, "nogil": True, "error_model": "numpy", **options}
-    try:
-        made = njit(**options)(unwrap(function))
-    except RuntimeError as error:
-        if "no locator" not in str(error):
-            raise
-        _use_private_cache()
-        made = njit(**options)(unwrap(function))
-    return _stamped(no_type_check(made))
+    return compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)
 
 
 def _use_private_cache() -> None:
@@ -75,26 +84,3 @@ def _use_private_cache() -> None:
 def cache_folder() -> str:
     """Where compiled code is kept."""
     return str(_NUMBA.CACHE_DIR or _PACKAGE)
-
-
-def _stamp() -> tuple[int, int]:
-    """When the files of compiled code were last changed, and their size."""
-    files = [*_PACKAGE.glob("evidence/**/*.py"), *_PACKAGE.glob("inference/mcmc/*.py")]
-    found = [file.stat() for file in files if file.exists()]
-    return max(one.st_mtime_ns for one in found), sum(one.st_size for one in found)
-
-
-_STAMP = _stamp()
-
-
-def _stamped(dispatcher: Any) -> Any:
-    """Let the cache of a function end when any file of compiled code changes.
-
-    Numba looks only at the file of the function itself, and would go on using code that it has inlined from another.
-    The stamp is part of the version, which is compared before an index is read: an old one may name classes that are
-    gone.
-    """
-    cache: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
-    if hasattr(cache, "_version"):
-        cache._version = f"{cache._version} {_STAMP}"
-    return dispatcher

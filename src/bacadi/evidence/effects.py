@@ -12,16 +12,8 @@ from bacadi.data.contexts import ContextData
 from bacadi.data.labelled import Labelled
 from bacadi.errors import NoClosedForm
 from bacadi.evidence.collapsed import EffectKind, EffectStates
-from bacadi.model.effects import (
-    Effect,
-    EffectMixture,
-    HardGaussian,
-    Moments,
-    ScaleGaussian,
-    ShiftGaussian,
-    SoftGaussian,
-    moments,
-)
+from bacadi.model import effects
+from bacadi.model.effects import Effect, HardGaussian, moments
 from bacadi.model.noise import LOG_2PI
 
 
@@ -36,17 +28,11 @@ class EffectState(NamedTuple):
 
 def effect_states(effect: Effect, data: ContextData) -> EffectStates:
     """All states of a variable in a context under an effect, the untouched mechanism first."""
-    added = states_of(effect)
-    every = (EffectState("none", EffectKind.NONE), *added)
-    hard = [part for part in parts_of(effect) if isinstance(part, HardGaussian)]
-    evidence = np.zeros((data.n_contexts, data.n_variables))
-    return EffectStates(
-        tuple(state.name for state in every),
-        np.array([state.kind for state in every], np.int8),
-        np.array([state.value for state in every], float),
-        np.log([state.share for state in every]),
-        hard_log_evidence(hard[0], moments(data)) if hard else evidence,
-    )
+    hard, none = hard_part(effect), np.zeros((data.n_contexts, data.n_variables))
+    every = (EffectState("none", EffectKind.NONE), *states_of(effect))
+    names, kinds, values, shares = zip(*every, strict=True)
+    evidence = none if hard is None else hard_log_evidence(hard, moments(data))
+    return EffectStates(names, np.array(kinds, np.int8), np.array(values, float), np.log(shares), evidence)
 
 
 @singledispatch
@@ -61,36 +47,38 @@ def _(effect: HardGaussian) -> Iterable[EffectState]:
 
 
 @states_of.register
-def _(effect: SoftGaussian) -> Iterable[EffectState]:
+def _(effect: effects.SoftGaussian) -> Iterable[EffectState]:
     return [EffectState("soft", EffectKind.SOFT)]
 
 
 @states_of.register
-def _(effect: ShiftGaussian) -> Iterable[EffectState]:
+def _(effect: effects.ShiftGaussian) -> Iterable[EffectState]:
     return [EffectState("shift", EffectKind.SHIFT, effect.prior_std)]
 
 
 @states_of.register
-def _(effect: ScaleGaussian) -> Iterable[EffectState]:
+def _(effect: effects.ScaleGaussian) -> Iterable[EffectState]:
     share = 1 / len(effect.ratios)
     return [EffectState(f"scale {ratio:g}", EffectKind.SCALE, ratio, share) for ratio in effect.ratios]
 
 
 @states_of.register
-def _(effect: EffectMixture) -> Iterable[EffectState]:
+def _(effect: effects.EffectMixture) -> Iterable[EffectState]:
     shares = effect.shares or (1 / len(effect.effects),) * len(effect.effects)
     parts = zip(effect.effects, shares, strict=True)
     return [state._replace(share=state.share * share) for part, share in parts for state in states_of(part)]
 
 
-def parts_of(effect: Effect) -> tuple[Effect, ...]:
-    """The kinds of a mixture, or the one kind that there is."""
-    return effect.effects if isinstance(effect, EffectMixture) else (effect,)
+def hard_part(effect: Effect) -> HardGaussian | None:
+    """The hard effect that there is, on its own or in a mixture."""
+    parts = effect.effects if isinstance(effect, effects.EffectMixture) else (effect,)
+    return next((part for part in parts if isinstance(part, HardGaussian)), None)
 
 
-def hard_log_evidence(effect: HardGaussian, sums: Moments) -> Float[np.ndarray, "M d"]:
+def hard_log_evidence(effect: HardGaussian, sums: effects.Moments) -> Float[np.ndarray, "M d"]:
     """log ∫ N(x_k | μ, σ_I²) p(μ, σ_I) dμ dσ_I, with σ_I fixed or inferred."""
-    noise, ratio = effect.noise.conjugate(), mean_variance_ratio(effect)
+    noise = effect.noise.conjugate()
+    ratio = effect.mean_prior_std**2 / (noise.variance or 1.0)  # prior variance of the mean in units of σ_I²
     count, offset = sums.n_rows[:, None], sums.mean - effect.mean_prior_mean
     squares = sums.squares + count * offset**2 / (1 + count * ratio)
     occam = -0.5 * np.log1p(count * ratio) - 0.5 * count * LOG_2PI
@@ -101,22 +89,17 @@ def hard_log_evidence(effect: HardGaussian, sums: Moments) -> Float[np.ndarray, 
     return occam + log_p - shape * np.log(noise.scale + 0.5 * squares)
 
 
-def mean_variance_ratio(effect: HardGaussian) -> float:
-    """The prior variance of the mean in units of σ_I²."""
-    variance = effect.noise.conjugate().variance
-    return effect.mean_prior_std**2 / (1.0 if variance is None else variance)
-
-
 def draw_hard_effects(rng: np.random.Generator, effect: Effect, data: ContextData, n: int) -> dict[str, Labelled]:
     """Means and noise of hard effects from p(μ, σ_I | D, targeted), n sets; nothing for the other kinds.
 
     They do not depend on the mechanism. σ_I comes first, then μ | σ_I ~ N(shrunken mean, σ_I² / (n_k + 1 / ratio)).
     """
-    hard = [part for part in parts_of(effect) if isinstance(part, HardGaussian)]
-    if not hard:
+    hard = hard_part(effect)
+    if hard is None:
         return {}
-    sums, noise, ratio = moments(data), hard[0].noise.conjugate(), mean_variance_ratio(hard[0])
-    count, offset = sums.n_rows[:, None], sums.mean - hard[0].mean_prior_mean
+    sums, noise = moments(data), hard.noise.conjugate()
+    ratio = hard.mean_prior_std**2 / (noise.variance or 1.0)
+    count, offset = sums.n_rows[:, None], sums.mean - hard.mean_prior_mean
     dims, shape = ("context", "node"), (n, *offset.shape)
     labelled = {}
     if noise.variance is None:
@@ -126,6 +109,5 @@ def draw_hard_effects(rng: np.random.Generator, effect: Effect, data: ContextDat
     else:
         std = np.full(shape, noise.variance**0.5)
     precision = count + 1 / ratio
-    mean = hard[0].mean_prior_mean + offset * count / precision
-    mean = mean + std / np.sqrt(precision) * rng.standard_normal(shape)
+    mean = hard.mean_prior_mean + offset * count / precision + std / np.sqrt(precision) * rng.standard_normal(shape)
     return labelled | {"effect_mean": Labelled(mean.astype(np.float32), dims)}

@@ -14,7 +14,7 @@ deviation vσ, integrated out) or its Gram matrix over the ratio of variances (s
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int8
@@ -22,7 +22,7 @@ from scipy.special import gammaln
 
 from bacadi.data.contexts import ContextData
 from bacadi.data.labelled import Labelled
-from bacadi.evidence.collapsed import AbstractEvidence, EffectKind, EffectStates
+from bacadi.evidence.collapsed import AbstractEvidence, Columns, EffectKind, EffectStates, Graphs, ParentSets, States
 from bacadi.evidence.compiled import compiled
 from bacadi.model.integrated import BGe
 from bacadi.model.linear import LinearGaussian
@@ -60,24 +60,18 @@ class GramTables(NamedTuple):
     hard_log_evidence: Float[np.ndarray, "M d"]
 
 
-def regression(
-    intercept: bool,
-    precision: Float[np.ndarray, "d d+1"],
-    variance: Float[np.ndarray, " d"] | None,
-    shape: Float[np.ndarray, " d+1"],
-    scale: Float[np.ndarray, " d"],
-) -> Regression:
-    """The priors with the logarithms that every score needs; `variance` is None where the noise is inferred."""
+def regression(intercept: bool, precision: Float[np.ndarray, "d d+1"], noise: tuple[Any, ...]) -> Regression:
+    """The priors with the logarithms that every score needs; `noise` is `Conjugate`, its shape by number of parents."""
+    d, known = len(precision), noise[0] is not None
+    variance, shape, scale = np.full(d, noise[0] if known else 1.0), np.full(d + 1, noise[1]), np.full(d, noise[2])
     log_normaliser = shape[None, :] * np.log(scale)[:, None] - gammaln(shape)[None, :]
-    known = np.ones(len(scale)) if variance is None else variance
-    half_log = 0.5 * np.log(precision)
-    return Regression(intercept, variance is not None, precision, known, shape, scale, half_log, log_normaliser)
+    return Regression(intercept, known, precision, variance, shape, scale, 0.5 * np.log(precision), log_normaliser)
 
 
 @compiled
-def regression_log_evidence(prior, matrix, n_rows, node, n_parents):  # type: ignore[no-untyped-def]
-    """log p(y | Z) from the Gram matrix of (Z, y), Λ added already; `matrix` is overwritten by its Cholesky factor."""
-    size = matrix.shape[0]
+def regression_log_evidence(prior, columns, matrix, n_rows):  # type: ignore[no-untyped-def]
+    """log p(y | Z) without ½ log |Λ|, from the Gram matrix of (Z, y), which its Cholesky factor overwrites."""
+    size, (node, n_parents) = len(columns), add_precision(prior, columns, matrix)
     log_det, product = 0.0, 1.0
     for a in range(size):
         for b in range(a):
@@ -126,19 +120,27 @@ def columns_of(tables, node, parents, n_parents):  # type: ignore[no-untyped-def
 
 
 @compiled
-def add_precision(tables, matrix, columns, node):  # type: ignore[no-untyped-def]
-    """Add Λ to the Gram matrix of the regressors."""
-    for a in range(len(columns) - 1):
-        matrix[a, a] += tables.prior.precision[node, columns[a]]
+def gather(gram, columns, matrix):  # type: ignore[no-untyped-def]
+    """Copy the lower half of the columns of a Gram matrix that a regression needs."""
+    for a in range(len(columns)):
+        for b in range(a + 1):
+            matrix[a, b] = gram[columns[a], columns[b]]
+
+
+@compiled
+def add_precision(prior, columns, matrix):  # type: ignore[no-untyped-def]
+    """Add Λ to the Gram matrix of the regressors; returns the node and the number of its parents."""
+    node, size = columns[-1], len(columns) - 1
+    for a in range(size):
+        matrix[a, a] += prior.precision[node, columns[a]]
+    return node, size - 1 if prior.intercept else size
 
 
 @compiled
 def pooled(tables, node, columns, state, matrix):  # type: ignore[no-untyped-def]
     """Gram matrix of the rows that the mechanism of `node` explains, their number and the constants of the effects."""
     last, size = tables.gram.shape[1] - 1, len(columns)
-    for a in range(size):
-        for b in range(a + 1):
-            matrix[a, b] = tables.total[columns[a], columns[b]]
+    gather(tables.total, columns, matrix)
     n_rows, constant = tables.rows.sum(), 0.0
     for k in range(len(state)):
         s = state[k]
@@ -169,16 +171,11 @@ def local_score(tables, node, parents, n_parents, state):  # type: ignore[no-unt
     columns, half_log = columns_of(tables, node, parents, n_parents)
     matrix = np.empty((len(columns), len(columns)))
     n_rows, score = pooled(tables, node, columns, state, matrix)
-    add_precision(tables, matrix, columns, node)
-    score += half_log + regression_log_evidence(tables.prior, matrix, n_rows, node, n_parents)
+    score += half_log + regression_log_evidence(tables.prior, columns, matrix, n_rows)
     for k in range(len(state)):
         if tables.kind[state[k]] == SOFT:
-            gram = tables.gram[k + 1]
-            for a in range(len(columns)):
-                for b in range(a + 1):
-                    matrix[a, b] = gram[columns[a], columns[b]]
-            add_precision(tables, matrix, columns, node)
-            score += half_log + regression_log_evidence(tables.prior, matrix, tables.rows[k + 1], node, n_parents)
+            gather(tables.gram[k + 1], columns, matrix)
+            score += half_log + regression_log_evidence(tables.prior, columns, matrix, tables.rows[k + 1])
     return score
 
 
@@ -193,9 +190,9 @@ def local_scores(tables, nodes, parents, states):  # type: ignore[no-untyped-def
 
 
 @compiled
-def draw_regression(rng, prior, matrix, n_rows, node, n_parents):  # type: ignore[no-untyped-def]
-    """σ and coefficients from their posterior, given the Gram matrix of (Z, y) with Λ added."""
-    size = matrix.shape[0] - 1
+def draw_regression(rng, prior, columns, matrix, n_rows):  # type: ignore[no-untyped-def]
+    """σ and coefficients from their posterior, given the Gram matrix of (Z, y)."""
+    size, (node, n_parents) = len(columns) - 1, add_precision(prior, columns, matrix)
     for a in range(size):
         for b in range(a):
             matrix[b, a] = matrix[a, b]
@@ -214,67 +211,44 @@ def draw_regression(rng, prior, matrix, n_rows, node, n_parents):  # type: ignor
 
 
 @compiled
-def draw_shift(rng, tables, columns, coefficients, k, state, std):  # type: ignore[no-untyped-def]
-    """The constant that a shift effect adds, from its posterior given the mechanism."""
-    gram, last = tables.gram[k + 1], tables.gram.shape[1] - 1
-    residual = gram[columns[-1], last]
-    for a in range(len(coefficients)):
-        residual -= coefficients[a] * gram[columns[a], last]
-    precision = tables.rows[k + 1] + 1 / tables.value[state] ** 2
-    return residual / precision + std / math.sqrt(precision) * rng.standard_normal()
+def draw_mechanisms(rng, tables, graphs, states, soft):  # type: ignore[no-untyped-def]
+    """Weights, intercepts, noise and shifts of all nodes for every draw, float32.
 
-
-@compiled
-def draw_mechanisms(rng, tables, graphs, states):  # type: ignore[no-untyped-def]
-    """Weights, intercepts and noise of all nodes for every draw, float32."""
-    n, d = graphs.shape[0], graphs.shape[1]
-    weight = np.zeros((n, d, d), np.float32)
-    intercept, noise_std = np.zeros((n, d), np.float32), np.zeros((n, d), np.float32)
-    shift = np.zeros((n, states.shape[1], d), np.float32)
+    The mechanisms are the usual ones, one for all contexts ([n, 1, ...]), or with `soft` those that soft effects put in
+    their place, one a context ([n, M, ...]). The constant that a shift effect adds has its posterior given the usual
+    mechanism.
+    """
+    (n, m, d), last = states.shape, tables.gram.shape[1] - 1
+    n_kinds = m if soft else 1
+    weight, shift = np.zeros((n, n_kinds, d, d), np.float32), np.zeros((n, m, d), np.float32)
+    intercept, noise_std = np.zeros((n, n_kinds, d), np.float32), np.zeros((n, n_kinds, d), np.float32)
     for at in range(n):
         for node in range(d):
-            parents = np.flatnonzero(graphs[at, :, node])
+            parents, state = np.flatnonzero(graphs[at, :, node]), states[at, :, node].copy()
             columns, _ = columns_of(tables, node, parents, len(parents))
             matrix = np.empty((len(columns), len(columns)))
-            n_rows, _ = pooled(tables, node, columns, states[at, :, node].copy(), matrix)
-            add_precision(tables, matrix, columns, node)
-            std, coefficients = draw_regression(rng, tables.prior, matrix, n_rows, node, len(parents))
-            noise_std[at, node] = std
-            for a in range(len(parents)):
-                weight[at, parents[a], node] = coefficients[a]
-            if tables.prior.intercept:
-                intercept[at, node] = coefficients[len(parents)]
-            for k in range(states.shape[1]):
-                if tables.kind[states[at, k, node]] == SHIFT:
-                    shift[at, k, node] = draw_shift(rng, tables, columns, coefficients, k, states[at, k, node], std)
-    return weight, intercept, noise_std, shift
-
-
-@compiled
-def draw_soft(rng, tables, graphs, states):  # type: ignore[no-untyped-def]
-    """Weights, intercepts and noise of the mechanisms that soft effects put in place of the usual ones."""
-    n, d, m = graphs.shape[0], graphs.shape[1], states.shape[1]
-    weight = np.zeros((n, m, d, d), np.float32)
-    intercept, noise_std = np.zeros((n, m, d), np.float32), np.zeros((n, m, d), np.float32)
-    for at in range(n):
-        for node in range(d):
-            parents = np.flatnonzero(graphs[at, :, node])
-            columns, _ = columns_of(tables, node, parents, len(parents))
-            for k in range(m):
-                if tables.kind[states[at, k, node]] != SOFT:
+            for k in range(n_kinds):
+                if soft and tables.kind[state[k]] != SOFT:
                     continue
-                matrix = np.empty((len(columns), len(columns)))
-                for a in range(len(columns)):
-                    for b in range(a + 1):
-                        matrix[a, b] = tables.gram[k + 1, columns[a], columns[b]]
-                add_precision(tables, matrix, columns, node)
-                std, coefficients = draw_regression(rng, tables.prior, matrix, tables.rows[k + 1], node, len(parents))
+                if soft:
+                    gather(tables.gram[k + 1], columns, matrix)
+                    n_rows = tables.rows[k + 1]
+                else:
+                    n_rows, _ = pooled(tables, node, columns, state, matrix)
+                std, coefficients = draw_regression(rng, tables.prior, columns, matrix, n_rows)
                 noise_std[at, k, node] = std
                 for a in range(len(parents)):
                     weight[at, k, parents[a], node] = coefficients[a]
                 if tables.prior.intercept:
                     intercept[at, k, node] = coefficients[len(parents)]
-    return weight, intercept, noise_std
+            for k in range(0 if soft else m):
+                if tables.kind[state[k]] == SHIFT:
+                    gram, residual = tables.gram[k + 1], tables.gram[k + 1, node, last]
+                    for a in range(len(coefficients)):
+                        residual -= coefficients[a] * gram[columns[a], last]
+                    precision = tables.rows[k + 1] + 1 / tables.value[state[k]] ** 2
+                    shift[at, k, node] = residual / precision + std / math.sqrt(precision) * rng.standard_normal()
+    return weight, intercept, noise_std, shift
 
 
 class GramEvidence(AbstractEvidence):
@@ -285,41 +259,26 @@ class GramEvidence(AbstractEvidence):
     def __init__(self, data: ContextData, states: EffectStates, prior: Regression) -> None:
         self.n_variables, self.n_contexts, self.states = data.n_variables, data.n_contexts, states
         design = np.column_stack([data.x, np.ones(data.n_rows)])
-        blocks = [design[data.context == k] for k in range(data.n_contexts + 1)]
-        gram = np.stack([block.T @ block for block in blocks])
-        self.tables = GramTables(
-            gram,
-            gram.sum(axis=0),
-            data.counts.astype(float),
-            prior,
-            np.asarray(states.kind, np.int8),
-            np.asarray(states.value, float),
-            np.asarray(states.hard_log_evidence, float).reshape(data.n_contexts, data.n_variables),
-        )
+        gram = np.stack([block.T @ block for block in data.by_context(design)])
+        effects = states.kind, states.value, states.hard_log_evidence
+        self.tables = GramTables(gram, gram.sum(axis=0), data.counts.astype(float), prior, *effects)
 
     def log_evidence(self, node: int, parents: Bool[np.ndarray, " d"], state: Int8[np.ndarray, " M"]) -> float:
         chosen = np.flatnonzero(parents)
         return float(local_score(self.tables, node, chosen, len(chosen), np.asarray(state, np.int8)))
 
-    def log_evidences(
-        self, nodes: np.ndarray, parents: Bool[np.ndarray, "B d"], states: Int8[np.ndarray, "B M"]
-    ) -> Float[np.ndarray, " B"]:
+    def log_evidences(self, nodes: np.ndarray, parents: ParentSets, states: Columns) -> Float[np.ndarray, " B"]:
         return local_scores(self.tables, np.asarray(nodes, np.int64), parents, states)
 
-    def draw_parameters(
-        self, rng: np.random.Generator, graphs: Int8[np.ndarray, "n d d"], states: Int8[np.ndarray, "n M d"]
-    ) -> dict[str, Labelled]:
-        weight, intercept, noise_std, shift = draw_mechanisms(rng, self.tables, graphs, states)
-        drawn = {"weight": Labelled(weight, ("source", "target")), "noise_std": Labelled(noise_std, ("node",))}
+    def draw_parameters(self, rng: np.random.Generator, graphs: Graphs, states: States) -> dict[str, Labelled]:
+        weight, intercept, noise_std, shift = draw_mechanisms(rng, self.tables, graphs, states, False)
+        drawn = {"weight": Labelled(weight[:, 0], ("source", "target"))}
+        drawn["noise_std"] = Labelled(noise_std[:, 0], ("node",))
         if self.tables.prior.intercept:
-            drawn["intercept"] = Labelled(intercept, ("node",))
-        if SHIFT in self.states.kind:
-            drawn["effect_shift"] = Labelled(shift, ("context", "node"))
-        if SCALE in self.states.kind:
-            ratio = np.where(self.states.kind == SCALE, self.states.value, 1.0)[states]
-            drawn["effect_noise_ratio"] = Labelled(ratio.astype(np.float32), ("context", "node"))
+            drawn["intercept"] = Labelled(intercept[:, 0], ("node",))
+        drawn |= self.states.labelled(states, shift)
         if SOFT in self.states.kind:
-            weight, intercept, noise_std = draw_soft(rng, self.tables, graphs, states)
+            weight, intercept, noise_std, _ = draw_mechanisms(rng, self.tables, graphs, states, True)
             drawn["effect_weight"] = Labelled(weight, ("context", "source", "target"))
             drawn["effect_intercept"] = Labelled(intercept, ("context", "node"))
             drawn["effect_own_noise_std"] = Labelled(noise_std, ("context", "node"))
@@ -333,9 +292,7 @@ def linear_evidence(mechanism: LinearGaussian, data: ContextData, states: Effect
     precision = np.full((d, d + 1), unit / mechanism.weight_prior_std**2)
     if intercept is not None:
         precision[:, d] = unit / intercept**2
-    variance = None if noise.variance is None else np.full(d, noise.variance)
-    prior = regression(intercept is not None, precision, variance, np.full(d + 1, noise.shape), np.full(d, noise.scale))
-    return GramEvidence(data, states, prior)
+    return GramEvidence(data, states, regression(intercept is not None, precision, noise))
 
 
 def bge_evidence(mechanism: BGe, data: ContextData, states: EffectStates) -> GramEvidence:
@@ -344,4 +301,4 @@ def bge_evidence(mechanism: BGe, data: ContextData, states: EffectStates) -> Gra
     precision = np.full((d, d + 1), t)
     precision[:, d] = mechanism.alpha_mu
     shape = 0.5 * (mechanism.alpha_omega_excess + np.arange(d + 1) + 1)
-    return GramEvidence(data, states, regression(True, precision, None, shape, np.full(d, 0.5 * t)))
+    return GramEvidence(data, states, regression(True, precision, (None, shape, 0.5 * t)))

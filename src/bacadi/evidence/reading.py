@@ -30,8 +30,7 @@ class RowsEvidence(AbstractEvidence):
     """
 
     def __init__(self, log_evidence: LogEvidence, data: ContextData, states: EffectStates) -> None:
-        wanted = {EffectKind(int(kind)) for kind in states.kind}
-        if wanted & {EffectKind.SHIFT, EffectKind.SCALE}:
+        if {EffectKind.SHIFT, EffectKind.SCALE} & set(states.kind.tolist()):
             raise NoClosedForm(
                 "Shift and scale effects need a mechanism that knows them (linear, nonlinear or bge); "
                 "use hard or soft effects with a mechanism of your own."
@@ -40,15 +39,17 @@ class RowsEvidence(AbstractEvidence):
         self._log_evidence, self._data = log_evidence, data
 
     def log_evidence(self, node: int, parents: Bool[np.ndarray, " d"], state: Int8[np.ndarray, " M"]) -> float:
-        of_context = np.concatenate([[0], np.asarray(state)])
-        kind = self.states.kind[of_context]
+        kind = self.states.kind[np.concatenate([[0], np.asarray(state)])]
         chosen, x, context = np.flatnonzero(parents), self._data.x, self._data.context
         total = self._log_evidence(node, chosen, x[(kind == EffectKind.NONE)[context]])
         for k in np.flatnonzero(kind):
-            if kind[k] == EffectKind.HARD:
-                total += self.states.hard_log_evidence[k - 1, node]
-            else:
-                total += self._log_evidence(node, chosen, x[context == k])
+            hard = kind[k] == EffectKind.HARD
+            own = (
+                self.states.hard_log_evidence[k - 1, node]
+                if hard
+                else self._log_evidence(node, chosen, x[context == k])
+            )
+            total += own
         return float(total)
 
 
@@ -81,9 +82,8 @@ def collapse(
 ) -> CollapsedPosterior:
     """The collapsed reading of a model on data, or `NoClosedForm` where a part of it has none."""
     states = effect_states(model.effect, data)
-    return CollapsedPosterior(
-        evidence_of(model.mechanism, data, states), structure_prior(model, states, knowledge, max_parents)
-    )
+    evidence, prior = evidence_of(model.mechanism, data, states), structure_prior(model, states, knowledge, max_parents)
+    return CollapsedPosterior(evidence, prior)
 
 
 def is_collapsible(model: Model) -> bool:

@@ -12,7 +12,6 @@ made once for all DAGs that share them; without a prior on the number of targets
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
 from math import prod
 from typing import NamedTuple
@@ -70,19 +69,11 @@ class Exact(AbstractMethod):
         graphs, states = draws.graphs[None], draws.states[None]
         log_p = np.array([exact.log_prob(*pair) for pair in zip(draws.graphs, draws.states, strict=True)])
         fields = posterior_fields(rng, problem, collapsed, graphs, states)
-        fields["constant_data"] |= {
-            EXACT_EDGES: Labelled(exact.edge_marginals, ("source", "target")),
-            EXACT_TARGETS: Labelled(exact.target_marginals, ("context", "node")),
-        }
-        attrs = {"log_evidence": exact.log_evidence}
+        fields["constant_data"][EXACT_EDGES] = Labelled(exact.edge_marginals, ("source", "target"))
+        fields["constant_data"][EXACT_TARGETS] = Labelled(exact.target_marginals, ("context", "node"))
+        weight, attrs = draws.log_weight[None], {"log_evidence": exact.log_evidence}
         return Posterior.from_draws(
-            problem.data,
-            graphs,
-            states > 0,
-            log_p[None],
-            weighting=lambda _: draws.log_weight[None],
-            attrs=attrs,
-            **fields,
+            problem.data, graphs, states > 0, log_p[None], weighting=lambda _: weight, attrs=attrs, **fields
         )
 
     def opening(self, model: Model | None = None) -> str:
@@ -115,20 +106,13 @@ class Suffixes(NamedTuple):
     rest: Int[np.ndarray, " U"]
 
 
-@dataclass(frozen=True)
-class Node:
+class Node(NamedTuple):
     """A node's terms: `scores[p, c]` = log evidence + log prior, and `log_sum[p, t]`, the sum over a pattern."""
 
     options: Options
     suffixes: Suffixes
     scores: Float[np.ndarray, "P C"]
     log_sum: Float[np.ndarray, "P t"]
-
-    @property
-    def within(self) -> Float[np.ndarray, "P C"]:
-        """p(column | parents, pattern, D), in which no other node has a say; 0 in a pattern without probability."""
-        log_sum = self.log_sum[:, self.options.pattern_of]
-        return np.exp(self.scores - np.where(np.isfinite(log_sum), log_sum, 0.0))
 
     def branches(self, j: int, after: np.ndarray) -> Iterator[tuple[int, tuple[slice, ...], np.ndarray]]:
         """For each pattern t: t, where it leads among the counts, and log Σ_{c in t} score_j + B_{j+1}(n + t)."""
@@ -138,8 +122,7 @@ class Node:
             yield t, window, log_sum + after[window][self.suffixes.rest]
 
 
-@dataclass(frozen=True)
-class ExactPosterior:
+class ExactPosterior(NamedTuple):
     """p(G, S | D) over all `dags` and all states.
 
     `log_evidence` = log Σ_{G, S} exp(`CollapsedPosterior.log_posterior`), `messages[j]` is B_j, and
@@ -164,7 +147,10 @@ class ExactPosterior:
         """p(S_kj = s | D)."""
         marginals = np.zeros_like(self.prior.state_log_prior)
         for j, (node, probs) in enumerate(zip(self.nodes, self.pattern_probs, strict=True)):
-            weight = (probs[:, node.options.pattern_of] * node.within).sum(axis=0)
+            # p(column | parents, pattern, D), in which no other node has a say; 0 in a pattern without probability.
+            log_sum = node.log_sum[:, node.options.pattern_of]
+            within = np.exp(node.scores - np.where(np.isfinite(log_sum), log_sum, 0.0))
+            weight = (probs[:, node.options.pattern_of] * within).sum(axis=0)
             for s in range(marginals.shape[-1]):
                 marginals[:, j, s] = weight @ (node.options.columns == s)
         return np.minimum(marginals, 1.0)
@@ -173,16 +159,6 @@ class ExactPosterior:
     def target_marginals(self) -> Float[np.ndarray, "M d"]:
         """p(j is a target in context k | D)."""
         return np.minimum(self.state_marginals[:, :, 1:].sum(axis=2), 1.0)
-
-    def column_probs(self, j: int, parents: Bool[np.ndarray, " d"]) -> Float[np.ndarray, " C"]:
-        """p(S_:j = c | parents of j, D) of the columns `nodes[j].options.columns`."""
-        node = self.nodes[j]
-        row = np.flatnonzero((node.options.parents == parents).all(axis=1))
-        # The probability of a single pattern is 1 given the parents, also where that of the parents underflows.
-        probs = self.pattern_probs[j][row] if len(node.options.patterns) > 1 else np.ones((len(row), 1))
-        if probs.sum() == 0:
-            raise ConfigError(f"Parents {np.flatnonzero(parents)} of node {j} have probability 0; ask for others.")
-        return (probs[0] / probs.sum())[node.options.pattern_of] * node.within[row[0]]
 
     def log_prob(self, graph: Int8[np.ndarray, "d d"], states: Int8[np.ndarray, "M d"]) -> float:
         """log p(G, S | D), normalised; -∞ where G is no DAG or a constraint is broken."""
@@ -249,9 +225,7 @@ class ExactPosterior:
 
 def enumerate_posterior(collapsed: CollapsedPosterior) -> ExactPosterior:
     """p(G, S | D) of d ≤ 5 variables, by all DAGs and all columns of states."""
-    prior, d = collapsed.prior, collapsed.evidence.n_variables
-    if d > MAX_DAG_NODES:
-        raise ConfigError(f"Exact inference takes at most {MAX_DAG_NODES} variables, not {d}; use MCMC instead.")
+    prior = collapsed.prior
     coupled = np.flatnonzero((prior.target_count_log != prior.target_count_log[:, :1]).any(axis=1))
     options = _all_options(prior, coupled)
     dags, suffixes = _all_suffixes([option.parents for option in options])
@@ -315,8 +289,8 @@ def _all_suffixes(parents: Sequence[Bool[np.ndarray, "_ d"]]) -> tuple[Int8[np.n
 
 
 def _check_counts(suffixes: Sequence[Suffixes], patterns: Sequence[Int[np.ndarray, "_ K"]]) -> None:
-    k = patterns[0].shape[1]
-    size = sum(len(suffixes[j].row) * len(patterns[j]) * (j + 1) ** k for j in range(len(suffixes)))
+    k, pairs = patterns[0].shape[1], zip(suffixes, patterns, strict=True)
+    size = sum(len(suffix.row) * len(pattern) * (j + 1) ** k for j, (suffix, pattern) in enumerate(pairs))
     if size > MAX_COUNT_TERMS:
         raise ConfigError(
             f"A prior on the number of targets in {k} contexts needs sums of {size} terms and exact inference takes "

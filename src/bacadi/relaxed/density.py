@@ -1,8 +1,8 @@
 """The differentiable reading of a model on data: densities of effects, log Ψ of Proposition 1 and what follows from it.
 
 Eq. (5), the generative process, is p(Z) p(G|Z) p(Θ|G) Π_k p(Γ_k) p(I_k|Γ_k) p(Θ_I|I_k) p(D_k|G,Θ,I_k,Θ_I). The paper
-does not define the density of the effect parameters of a variable that is not a target (`log_untargeted`; 0 here:
-density 1); any proper density leaves p(G, Θ, I | D) as it is.
+does not define the density of the effect parameters of a variable that is not a target (the second of `log_terms`;
+0 here: density 1); any proper density leaves p(G, Θ, I | D) as it is.
 """
 
 from abc import abstractmethod
@@ -23,17 +23,11 @@ from bacadi.model.mechanism import AbstractMechanism, Mechanism
 from bacadi.model.model import Model
 from bacadi.model.noise import gaussian_log_likelihood, log_normal
 from bacadi.model.priors import SmoothPrior
-from bacadi.relaxed.latent import Particle, RandomKey, Structures
-from bacadi.relaxed.mechanisms import (
-    ContextMoments,
-    Rows,
-    context_moments,
-    log_evidence,
-    log_likelihood,
-    log_prior_of_theta,
-    prepare,
-    split_rows,
-)
+from bacadi.relaxed import mechanisms
+from bacadi.relaxed.latent import Graphs, Particle, RandomKey, Structures, Targets
+from bacadi.relaxed.mechanisms import ContextMoments, Rows, log_likelihood, log_prior_of_theta
+
+EffectTerms = tuple[Float[Array, "M #S d"], Float[Array, "M #S #d"]]
 
 
 class RelaxedEffect(eqx.Module):
@@ -44,12 +38,8 @@ class RelaxedEffect(eqx.Module):
         """Θ_I of a fresh particle."""
 
     @abstractmethod
-    def log_targeted(self, theta_int: PyTree, graphs: Float[Array, "d S d"]) -> Float[Array, "M #S d"]:
-        """log p(Θ_I | targeted) + log p(rows of context k of variable j | Θ_I)."""
-
-    @abstractmethod
-    def log_untargeted(self, theta_int: PyTree, graphs: Float[Array, "d S d"]) -> Float[Array, "M #S #d"]:
-        """log p(Θ_I | not targeted)."""
+    def log_terms(self, theta_int: PyTree, graphs: Graphs) -> EffectTerms:
+        """log p(Θ_I | targeted) + log p(rows of context k of variable j | Θ_I), and log p(Θ_I | not targeted)."""
 
     @abstractmethod
     def labelled(self, theta_int: PyTree) -> dict[str, Labelled]:
@@ -72,8 +62,8 @@ def relaxed_effect(effect: Effect, mechanism: Mechanism, moments: ContextMoments
 class HardTheta(NamedTuple):
     """Means of all variables in all contexts, and log σ_I where it is inferred."""
 
-    mean: Float[Array, "M d"]
-    log_noise_std: Float[Array, "M d"] | None
+    mean: Targets
+    log_noise_std: Targets | None
 
 
 class RelaxedHard(RelaxedEffect):
@@ -90,28 +80,17 @@ class RelaxedHard(RelaxedEffect):
         mean, std = self._mean_given_data(noise)
         return HardTheta(mean + std * draw, noise)
 
-    def log_likelihood(self, theta_int: HardTheta) -> Float[Array, "M d"]:
-        """log p(rows of context k of variable j | μ, σ_I)."""
-        count = self.moments.count[:, None]
-        squares = self.moments.squares + count * (self.moments.mean - theta_int.mean) ** 2
-        return gaussian_log_likelihood(count, squares, self.effect.noise.log_std(theta_int.log_noise_std))
-
-    def log_prior(self, theta_int: HardTheta) -> Float[Array, "M d"]:
-        """log p(μ, σ_I)."""
-        effect, unit = self.effect, self.effect.noise.prior_unit(theta_int.log_noise_std)
-        log_p = log_normal(theta_int.mean, effect.mean_prior_mean, effect.mean_prior_std * unit)
-        return log_p + effect.noise.log_prior(theta_int.log_noise_std)
-
-    def log_targeted(self, theta_int: HardTheta, graphs: Float[Array, "d S d"]) -> Float[Array, "M 1 d"]:
-        return (self.log_likelihood(theta_int) + self.log_prior(theta_int))[:, None, :]
-
-    def log_untargeted(self, theta_int: HardTheta, graphs: Float[Array, "d S d"]) -> Float[Array, "M 1 #d"]:
+    def log_terms(self, theta_int: HardTheta, graphs: Graphs) -> EffectTerms:
+        (mean, log_std), noise, count = theta_int, self.effect.noise, self.moments.count[:, None]
+        squares = self.moments.squares + count * (self.moments.mean - mean) ** 2
+        fitted = gaussian_log_likelihood(count, squares, noise.log_std(log_std))
+        prior_std = self.effect.mean_prior_std * noise.prior_unit(log_std)
+        log_prior = log_normal(mean, self.effect.mean_prior_mean, prior_std) + noise.log_prior(log_std)
+        targeted = (fitted + log_prior)[:, None, :]
         if not self.effect.pseudo_prior:
-            return jnp.zeros((len(self.moments.count), 1, 1), self.moments.mean.dtype)
+            return targeted, jnp.zeros((len(targeted), 1, 1), targeted.dtype)
         # With σ inferred its prior stands beside p(μ | x_k, σ), which is a proper density still.
-        mean, std = self._mean_given_data(theta_int.log_noise_std)
-        log_p = log_normal(theta_int.mean, mean, std)
-        return (log_p + self.effect.noise.log_prior(theta_int.log_noise_std))[:, None, :]
+        return targeted, (log_normal(mean, *self._mean_given_data(log_std)) + noise.log_prior(log_std))[:, None, :]
 
     def labelled(self, theta_int: HardTheta) -> dict[str, Labelled]:
         parts = {"effect_mean": Labelled(theta_int.mean, ("context", "node"))}
@@ -124,9 +103,7 @@ class RelaxedHard(RelaxedEffect):
         noise: Any = self.effect.noise.rescaled(theta_int.log_noise_std, scaling.scale)
         return HardTheta(mean, noise if noise is None else noise + np.zeros(mean.shape, mean.dtype))
 
-    def _mean_given_data(
-        self, log_noise_std: Float[Array, "M d"] | None
-    ) -> tuple[Float[Array, "M d"], Float[Array, "M #d"]]:
+    def _mean_given_data(self, log_noise_std: Targets | None) -> tuple[Targets, Float[Array, "M #d"]]:
         """Mean and standard deviation of p(μ | x_k, targeted, σ_I)."""
         effect, moments = self.effect, self.moments
         rows = moments.count[:, None] * jnp.exp(-2 * jnp.asarray(effect.noise.log_std(log_noise_std)))
@@ -151,15 +128,12 @@ class RelaxedSoft(RelaxedEffect):
         m, dtype = len(self.blocks.x), self.blocks.x.dtype
         return jax.vmap(lambda k: self.mechanism.init(k, self.n_variables, dtype))(jax.random.split(key, m))
 
-    def log_targeted(self, theta_int: PyTree, graphs: Float[Array, "d S d"]) -> Float[Array, "M S d"]:
-        def one_context(theta: PyTree, rows: Rows) -> Float[Array, "S d"]:
-            fitted = log_likelihood(self.mechanism, theta, graphs, rows)[0]
-            return fitted + log_prior_of_theta(self.mechanism, theta, graphs)
+    def log_terms(self, theta_int: PyTree, graphs: Graphs) -> EffectTerms:
+        def one_context(theta: PyTree, rows: Rows) -> tuple[Float[Array, "S d"], Float[Array, "S d"]]:
+            log_prior = log_prior_of_theta(self.mechanism, theta, graphs)
+            return log_likelihood(self.mechanism, theta, graphs, rows)[0] + log_prior, log_prior
 
         return jax.vmap(one_context)(theta_int, self.blocks)
-
-    def log_untargeted(self, theta_int: PyTree, graphs: Float[Array, "d S d"]) -> Float[Array, "M S d"]:
-        return jax.vmap(lambda theta: log_prior_of_theta(self.mechanism, theta, graphs))(theta_int)
 
     def labelled(self, theta_int: PyTree) -> dict[str, Labelled]:
         """The mechanism's own names behind `effect_`, with the context as the first axis."""
@@ -185,7 +159,7 @@ def _(effect: SoftGaussian, mechanism: Mechanism, moments: ContextMoments, rows:
             f"A soft effect needs a mechanism with parameters and {type(mechanism).__name__} has none; "
             "use HardGaussian with it."
         )
-    return RelaxedSoft(mechanism, split_rows(rows), moments.mean.shape[1])
+    return RelaxedSoft(mechanism, mechanisms.split_rows(rows), moments.mean.shape[1])
 
 
 FLOAT32 = jnp.dtype("float32")
@@ -200,15 +174,11 @@ class Density(eqx.Module):
     model: Model = eqx.field(static=True)
     rows: PyTree
     effect: RelaxedEffect
-    known_targets: Float[Array, "M d"]
+    known_targets: Targets
 
     @classmethod
     def of(
-        cls,
-        model: Model,
-        data: ContextData,
-        known_targets: Float[np.ndarray, "M d"] | None = None,
-        dtype: jnp.dtype = FLOAT32,
+        cls, model: Model, data: ContextData, known_targets: np.ndarray | None = None, dtype: jnp.dtype = FLOAT32
     ) -> "Density":
         """Bring the data to the device; refuse a model without a differentiable reading."""
         if not isinstance(model.graph_prior, SmoothPrior):
@@ -218,8 +188,8 @@ class Density(eqx.Module):
             )
         if known_targets is None:
             known_targets = np.full((data.n_contexts, data.n_variables), np.nan)
-        rows = prepare(model.mechanism, data, dtype)
-        effect = relaxed_effect(model.effect, model.mechanism, context_moments(data, dtype), rows)
+        rows, moments = mechanisms.prepare(model.mechanism, data, dtype), mechanisms.context_moments(data, dtype)
+        effect = relaxed_effect(model.effect, model.mechanism, moments, rows)
         return cls(model, rows, effect, jnp.asarray(known_targets, dtype))
 
     @property
@@ -244,8 +214,7 @@ class Density(eqx.Module):
 
     def init(self, key: RandomKey, latent_dim: int | None = None) -> Particle:
         """A fresh particle: Z, Γ from their Gaussians, Θ and Θ_I close to 0."""
-        model, d = self.model, self.n_variables
-        r = latent_dim or d
+        model, d, r = self.model, self.n_variables, latent_dim or self.n_variables
         key_z, key_gamma, key_theta, key_effect = jax.random.split(key, 4)
         z = model.latent_prior.std(r) * jax.random.normal(key_z, (2, d, r), self.dtype)
         gamma = model.target_prior.gamma_std * jax.random.normal(key_gamma, (self.n_contexts, d), self.dtype)
@@ -259,38 +228,35 @@ class Density(eqx.Module):
         Smooth in relaxed graphs and targets: (1 - I_kj) log p(x_j | parents) + I_kj log p(x_j | Θ_I), Eq. (11), the
         likelihood.
         """
-        graphs, targets = structures
-        mechanism = self.model.mechanism
-        targeted, untargeted = self._effect_terms(theta_int, graphs)
+        (graphs, targets), mechanism = structures, self.model.mechanism
+        targeted, untargeted = self.effect.log_terms(theta_int, graphs)
         effects = jnp.sum(targets * targeted + (1 - targets) * untargeted, axis=0)
         keep = jnp.concatenate([jnp.ones((1, *targets.shape[1:]), targets.dtype), 1 - targets])
         if not isinstance(mechanism, AbstractMechanism):
-            return log_evidence(mechanism, graphs, keep, self.rows) + effects  # type: ignore[arg-type]
+            return mechanisms.log_evidence(mechanism, graphs, keep, self.rows) + effects  # type: ignore[arg-type]
         likelihood = log_likelihood(mechanism, theta, graphs, self.rows)
         return jnp.sum(keep * likelihood, axis=0) + effects + log_prior_of_theta(mechanism, theta, graphs)
 
     def log_psi_over_targets(
-        self, theta: PyTree, theta_int: PyTree, graphs: Float[Array, "d S d"], target_logits: Float[Array, "M d"]
+        self, theta: PyTree, theta_int: PyTree, graphs: Graphs, logits: Targets
     ) -> Float[Array, "S d"]:
         """log Σ_I p(I | Γ) Ψ by column, the targets summed out exactly; only with explicit parameters.
 
         Given G the contexts are independent, so the sum is Π_k [(1 - π_kj) p(x_kj | parents) + π_kj p(x_kj | Θ_I)].
         """
-        targeted, untargeted = self._effect_terms(theta_int, graphs)
+        targeted, untargeted = self.effect.log_terms(theta_int, graphs)
         likelihood = log_likelihood(self._parametric, theta, graphs, self.rows)
-        log_on, log_off = jax.nn.log_sigmoid(target_logits), jax.nn.log_sigmoid(-target_logits)
+        log_on, log_off = jax.nn.log_sigmoid(logits), jax.nn.log_sigmoid(-logits)
         mixture = jnp.logaddexp(log_off[:, None, :] + likelihood[1:] + untargeted, log_on[:, None, :] + targeted)
         prior = log_prior_of_theta(self._parametric, theta, graphs)
         return likelihood[0] + jnp.sum(mixture, axis=0) + prior
 
-    def target_odds(self, theta: PyTree, theta_int: PyTree, graphs: Float[Array, "d S d"]) -> Float[Array, "M S d"]:
+    def target_odds(self, theta: PyTree, theta_int: PyTree, graphs: Graphs) -> Float[Array, "M S d"]:
         """log p(x_kj | Θ_I) - log p(x_kj | parents): what the data of a context say for a target, given G and Θ."""
-        targeted, untargeted = self._effect_terms(theta_int, graphs)
+        targeted, untargeted = self.effect.log_terms(theta_int, graphs)
         return targeted - untargeted - log_likelihood(self._parametric, theta, graphs, self.rows)[1:]
 
-    def log_joint(
-        self, particle: Particle, graph: Float[Array, "d d"], targets: Float[Array, "M d"]
-    ) -> Float[Array, ""]:
+    def log_joint(self, particle: Particle, graph: Float[Array, "d d"], targets: Targets) -> Float[Array, ""]:
         """log p(G) p(I) Ψ of discrete structures, the posterior of Eq. (4), unknown interventions, up to a constant."""
         structures = Structures(graph[:, None, :], targets[:, None, :])
         log_psi = jnp.sum(self.log_psi(particle.theta, particle.theta_int, structures))
@@ -301,8 +267,3 @@ class Density(eqx.Module):
     def _parametric(self) -> AbstractMechanism:
         assert isinstance(self.model.mechanism, AbstractMechanism), "without Θ the contexts are not independent"
         return self.model.mechanism
-
-    def _effect_terms(
-        self, theta_int: PyTree, graphs: Float[Array, "d S d"]
-    ) -> tuple[Float[Array, "M #S d"], Float[Array, "M #S #d"]]:
-        return self.effect.log_targeted(theta_int, graphs), self.effect.log_untargeted(theta_int, graphs)

@@ -14,6 +14,10 @@ from bacadi.config.choices import Choice, option
 
 RandomKey = Key[Array, ""]
 Alpha = Float[Array, ""] | float
+Targets = Float[Array, "M d"]
+Graphs = Float[Array, "d S d"]
+"""S graphs. Samples sit in the middle axis, so that one matrix product over the source axis serves all of them without
+moving memory."""
 
 
 class Particle(NamedTuple):
@@ -61,32 +65,15 @@ def limit_targets(gamma: Float[Array, "M d"], known: Float[Array, "M d"]) -> Boo
 
 
 class Structures(NamedTuple):
-    """S samples of (G, I) for one particle. Samples sit in the middle axis, so that one matrix product
-    over the source axis serves all of them without moving memory."""
+    """S samples of (G, I) for one particle, or the noise that they are made of."""
 
-    graphs: Float[Array, "d S d"]
+    graphs: Graphs
     targets: Float[Array, "M S d"]
 
 
-class Noise(NamedTuple):
-    """Logistic noise: `sigmoid(logit + noise)` is a Gumbel-softmax sample, its sign a Bernoulli one."""
-
-    graphs: Float[Array, "d S d"]
-    targets: Float[Array, "M S d"]
-
-    @classmethod
-    def draw(cls, key: RandomKey, shape: tuple[int, int, int], dtype: jnp.dtype) -> "Noise":
-        """`shape` is (d, M, S)."""
-        d, m, s = shape
-        key_graph, key_target = jax.random.split(key)
-        return cls(jax.random.logistic(key_graph, (d, s, d), dtype), jax.random.logistic(key_target, (m, s, d), dtype))
-
-
-def soft_bernoulli(
-    logits: Float[Array, "a b"], noise: Float[Array, "a S b"], temperature: float
-) -> Float[Array, "a S b"]:
-    """Gumbel-softmax relaxation of Bernoulli(σ(logits)): σ((logits + logistic noise) / temperature)."""
-    return jax.nn.sigmoid((logits[:, None, :] + noise) / temperature)
+def soft_bernoulli(logits: Float[Array, "a b"], noise: Float[Array, "a S b"], tau: float) -> Float[Array, "a S b"]:
+    """Gumbel-softmax relaxation of Bernoulli(σ(logits)): σ((logits + logistic noise) / τ), τ being the temperature."""
+    return jax.nn.sigmoid((logits[:, None, :] + noise) / tau)
 
 
 def hard_bernoulli(logits: Float[Array, "a b"], noise: Float[Array, "a S b"]) -> Float[Array, "a S b"]:

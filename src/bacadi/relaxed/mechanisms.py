@@ -24,6 +24,10 @@ from bacadi.model.linear import LinearGaussian, LinearTheta
 from bacadi.model.mechanism import AbstractMechanism, Mechanism
 from bacadi.model.neural import NeuralGaussian, NeuralTheta, activation
 from bacadi.model.noise import gaussian_log_likelihood
+from bacadi.relaxed.latent import Graphs
+
+ByContext = Float[Array, "K S d"]
+LOG_PI = 1.1447298858494002
 
 
 class Rows(eqx.Module):
@@ -65,14 +69,9 @@ def gram_rows(data: ContextData, dtype: jnp.dtype, intercept: bool) -> Rows:
     With `intercept` a column of ones is appended.
     """
     design = np.column_stack([data.x, np.ones(data.n_rows)]) if intercept else data.x
-    blocks, context = [], []
-    for k, count in enumerate(data.counts):
-        block = design[data.context == k]
-        if count > design.shape[1]:
-            block = np.linalg.qr(block, mode="r")
-        blocks.append(block)
-        context.append(np.full(len(block), k))
-    return one_hot_rows(np.concatenate(blocks), np.concatenate(context), data.counts, dtype)
+    blocks = [np.linalg.qr(b, mode="r") if len(b) > b.shape[1] else b for b in data.by_context(design)]
+    context = np.repeat(np.arange(len(blocks)), [len(block) for block in blocks])
+    return one_hot_rows(np.concatenate(blocks), context, data.counts, dtype)
 
 
 def context_moments(data: ContextData, dtype: jnp.dtype) -> ContextMoments:
@@ -92,9 +91,6 @@ def split_rows(rows: Rows) -> Rows:
     return Rows(jnp.asarray(x), jnp.asarray(mask), rows.count[1:, None])
 
 
-LOG_PI = 1.1447298858494002
-
-
 @singledispatch
 def prepare(mechanism: Mechanism, data: ContextData, dtype: jnp.dtype) -> PyTree:
     """The data on the device, as the differentiable reading of the mechanism wants them."""
@@ -107,18 +103,14 @@ def prepare(mechanism: Mechanism, data: ContextData, dtype: jnp.dtype) -> PyTree
 
 
 @singledispatch
-def log_likelihood(
-    mechanism: AbstractMechanism, theta: PyTree, graphs: Float[Array, "d S d"], rows: Rows
-) -> Float[Array, "K S d"]:
+def log_likelihood(mechanism: AbstractMechanism, theta: PyTree, graphs: Graphs, rows: Rows) -> ByContext:
     """Sum of `log_prob` over the rows of each context, for S graphs at once."""
     over_rows = jax.vmap(mechanism.log_prob, in_axes=(None, None, 0))
     over_graphs = jax.vmap(over_rows, in_axes=(None, 1, None), out_axes=1)
     return jnp.einsum("kn,nsj->ksj", rows.one_hot, over_graphs(theta, graphs, rows.x))
 
 
-def log_prior_of_theta(
-    mechanism: AbstractMechanism, theta: PyTree, graphs: Float[Array, "d S d"]
-) -> Float[Array, "S d"]:
+def log_prior_of_theta(mechanism: AbstractMechanism, theta: PyTree, graphs: Graphs) -> Float[Array, "S d"]:
     """log p(θ_j | G) for S graphs."""
     return jax.vmap(mechanism.log_prior, in_axes=(None, 1))(theta, graphs)
 
@@ -154,9 +146,7 @@ context_squares.defvjp(_context_squares_forward, _context_squares_backward)
 
 
 @log_likelihood.register
-def _(
-    mechanism: LinearGaussian, theta: LinearTheta, graphs: Float[Array, "d S d"], rows: Rows
-) -> Float[Array, "K S d"]:
+def _(mechanism: LinearGaussian, theta: LinearTheta, graphs: Graphs, rows: Rows) -> ByContext:
     d, s, _ = graphs.shape
     coefficients = jnp.eye(d, dtype=graphs.dtype)[:, None, :] - graphs * theta.weight[:, None, :]
     if theta.intercept is not None:
@@ -169,19 +159,14 @@ def _(
 
 
 @log_likelihood.register
-def _(
-    mechanism: NeuralGaussian, theta: NeuralTheta, graphs: Float[Array, "d S d"], rows: Rows
-) -> Float[Array, "K S d"]:
+def _(mechanism: NeuralGaussian, theta: NeuralTheta, graphs: Graphs, rows: Rows) -> ByContext:
     n, (d, s, _), bend = len(rows.x), graphs.shape, activation(mechanism, jnp)
     first, *rest = theta.layers
     weight = graphs[..., None] * first.weight[:, None]
     value = (rows.x @ weight.reshape(d, -1)).reshape(n, s, d, -1) + first.bias
     for layer in rest[:-1]:
         value = jnp.einsum("nsji,ijh->nsjh", bend(value), layer.weight) + layer.bias
-    if not rest:
-        value = value[..., 0]
-    for layer in rest[-1:]:
-        value = jnp.sum(bend(value) * layer.weight[:, :, 0].T, axis=-1) + layer.bias[:, 0]
+    value = jnp.sum(bend(value) * rest[-1].weight[:, :, 0].T, axis=-1) + rest[-1].bias[:, 0] if rest else value[..., 0]
     squares = jax.lax.optimization_barrier((rows.x[:, None, :] - value) ** 2).reshape(n, s * d)
     squares = (rows.one_hot @ squares).reshape(-1, s, d)
     return gaussian_log_likelihood(rows.count[:, None, None], squares, mechanism.log_noise_std(theta))
@@ -200,14 +185,11 @@ class BGeStatistics(eqx.Module):
 
 @prepare.register
 def _(mechanism: BGe, data: ContextData, dtype: jnp.dtype) -> BGeStatistics:
-    blocks = [data.x[data.context == k] for k in range(data.n_contexts + 1)]
-    total, product = np.stack([b.sum(axis=0) for b in blocks]), np.stack([b.T @ b for b in blocks])
-    return BGeStatistics(jnp.asarray(data.counts, dtype), jnp.asarray(total, dtype), jnp.asarray(product, dtype))
+    sums = [(len(rows), rows.sum(axis=0), rows.T @ rows) for rows in data.by_context()]
+    return BGeStatistics(*(jnp.asarray(np.stack(part), dtype) for part in zip(*sums, strict=True)))
 
 
-def log_evidence(
-    mechanism: BGe, graphs: Float[Array, "d S d"], keep: Float[Array, "K S d"], statistics: BGeStatistics
-) -> Float[Array, "S d"]:
+def log_evidence(mechanism: BGe, graphs: Graphs, keep: ByContext, statistics: BGeStatistics) -> Float[Array, "S d"]:
     """log p(column j | its parents) over the rows where j is not a target: context k counts `keep[k, s, j]` times.
 
     A row may count fractionally (relaxed targets) and parents may be relaxed: R_P becomes D R D + I - D² with
@@ -224,13 +206,9 @@ def log_evidence(
         schur = matrix[node, node] - projected @ projected
         size = jnp.sum(parents)
         free = mechanism.alpha_omega_excess + size  # α_ω - d + l
-        constant = (
-            -0.5 * n * LOG_PI
-            + 0.5 * jnp.log(mechanism.alpha_mu / (n + mechanism.alpha_mu))
-            + gammaln((n + free + 1) / 2)
-            - gammaln((free + 1) / 2)
-            + 0.5 * (free + size + 1) * jnp.log(t)
-        )
+        constant = -0.5 * n * LOG_PI + 0.5 * jnp.log(mechanism.alpha_mu / (n + mechanism.alpha_mu))
+        constant = constant + gammaln((n + free + 1) / 2) - gammaln((free + 1) / 2)
+        constant = constant + 0.5 * (free + size + 1) * jnp.log(t)
         # log |R_{P∪j}| = log |R_P| + log of the Schur complement, so one factorisation serves both.
         return constant - jnp.sum(jnp.log(jnp.diagonal(factor))) - 0.5 * (n + free + 1) * jnp.log(schur)
 

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int, Int8
 from scipy.linalg import solve_triangular
 
 from bacadi.data.labelled import Labelled
-from bacadi.evidence.collapsed import EffectKind
+from bacadi.evidence.collapsed import EffectKind, Graphs, States
 from bacadi.evidence.gp.factor import Terms, whitened
 from bacadi.model.kernels import AbstractKernel, Units
 
@@ -37,10 +37,7 @@ class NodeRequest(NamedTuple):
 
 
 def draw_functions(
-    rng: np.random.Generator,
-    evidence: "KernelEvidence",
-    graphs: Int8[np.ndarray, "n d d"],
-    states: Int8[np.ndarray, "n M d"],
+    rng: np.random.Generator, evidence: "KernelEvidence", graphs: Graphs, states: States
 ) -> dict[str, Labelled]:
     """Mechanisms as `Functions` reads them, `noise_std`, `effect_shift` and `effect_noise_ratio`, in single precision.
 
@@ -57,19 +54,18 @@ def draw_functions(
     weight, noise_std = np.zeros((n if stored else 0, d, n_features), np.float32), np.empty((n, d), np.float32)
     shift = np.zeros((n, evidence.n_contexts, d), np.float32)
     for node in range(d):
-        for at, request in _requests(evidence, units[kernel_of[node]], (node, graphs, states)):
+        for at, request in _requests(evidence, units[kernel_of[node]], node, graphs, states):
             weights, noise_std[at, node], shift[at, :, node] = _draw(rng, evidence, request, len(at))
             if stored:
                 weight[at, node] = weights
     functions = _stored(units, kernel_of, weight) if stored else {}
-    return functions | {"noise_std": Labelled(noise_std, ("node",))} | _effects(evidence, states, shift)
+    return functions | {"noise_std": Labelled(noise_std, ("node",))} | evidence.states.labelled(states, shift)
 
 
 def _requests(
-    evidence: "KernelEvidence", units: Units, wanted: tuple[int, Int8[np.ndarray, "n d d"], Int8[np.ndarray, "n M d"]]
+    evidence: "KernelEvidence", units: Units, node: int, graphs: Graphs, states: States
 ) -> Iterator[tuple[Int[np.ndarray, " size"], NodeRequest]]:
     """What is to be drawn for a node, each once, with the draws that want it."""
-    node, graphs, states = wanted
     different, number = np.unique(graphs[:, :, node], axis=0, return_inverse=True)
     for i, column in enumerate(different):
         parents, at = column == 1, np.flatnonzero(number == i)
@@ -94,8 +90,7 @@ def _draw(
     """Weights of the features, standard deviation of the noise and what shift effects add, in each of `size` draws."""
     node, state, features, std, used = request
     ratio, y = evidence.groups[node].ratio, evidence.rows.x[:, node]
-    rows = np.column_stack([features * std[used], y])
-    rows = whitened(rows, evidence.rows.start, *evidence.noise_of(state))
+    rows = whitened(np.column_stack([features * std[used], y]), evidence.rows.start, evidence.noise_of(state))
     gram = rows.T @ rows
     root = np.linalg.cholesky(gram[:-1, :-1] + ratio * np.eye(len(used)))
     projected = solve_triangular(root, gram[:-1, -1], lower=True)
@@ -131,16 +126,4 @@ def _stored(
     }
     if units[0].linear:
         found["linear_weight"] = Labelled(weight[:, :, n_hidden + 1 :].transpose(0, 2, 1), ("source", "target"))
-    return found
-
-
-def _effects(
-    evidence: "KernelEvidence", states: Int8[np.ndarray, "n M d"], shift: Float[np.ndarray, "n M d"]
-) -> dict[str, Labelled]:
-    found, (kind, value) = {}, (evidence.states.kind, evidence.states.value)
-    if EffectKind.SHIFT in kind:
-        found["effect_shift"] = Labelled(shift, ("context", "node"))
-    if EffectKind.SCALE in kind:
-        ratio = np.where(kind == EffectKind.SCALE, value, 1.0)[states]
-        found["effect_noise_ratio"] = Labelled(ratio.astype(np.float32), ("context", "node"))
     return found

@@ -8,13 +8,12 @@ effect multiplies ρ by its value.
 """
 
 import os
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache, lru_cache, partial
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Int8
@@ -23,45 +22,14 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 from bacadi.data.contexts import ContextData
 from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError, NoClosedForm
-from bacadi.evidence.collapsed import AbstractEvidence, EffectKind, EffectStates
+from bacadi.evidence.collapsed import AbstractEvidence, Columns, EffectKind, EffectStates, Graphs, ParentSets, States
 from bacadi.evidence.gp.draw import draw_functions
-from bacadi.evidence.gp.factor import (
-    AbstractFactor,
-    Approximation,
-    Group,
-    NoisePrior,
-    SortedRows,
-    bytes_of_factor,
-    factor_of,
-)
+from bacadi.evidence.gp.factor import Approximation, Group, NoisePrior, RowNoise, SortedRows
 from bacadi.model.integrated import GaussianProcess
 from bacadi.model.kernels import AbstractKernel, Constant, NetworkKernel, Sum
 from bacadi.model.neural import SIGMOID, NeuralGaussian
 
 TABLE_BYTES, FACTOR_BYTES, VALUE_BYTES = 2**29, 2**29, 2**28
-
-
-class LRU:
-    """A dictionary of bounded size that drops what was not used for longest; safe between threads."""
-
-    def __init__(self, capacity: int) -> None:
-        self._capacity, self._items, self._lock = max(capacity, 8), OrderedDict[Hashable, Any](), Lock()
-
-    def get_all(self, keys: Sequence[Hashable]) -> list[Any]:
-        """The value under each key, None where there is none."""
-        with self._lock:
-            values = [self._items.get(key) for key in keys]
-            for key, value in zip(keys, values, strict=True):
-                if value is not None:
-                    self._items.move_to_end(key)
-            return values
-
-    def put(self, key: Hashable, value: Any) -> Any:
-        with self._lock:
-            self._items[key] = value
-            if len(self._items) > self._capacity:
-                self._items.popitem(last=False)
-        return value
 
 
 class OneThread:
@@ -90,13 +58,9 @@ _blas = cache(ThreadpoolController)
 ONE_THREAD = OneThread()
 
 
-class Table(NamedTuple):
-    """Evidence of all columns given one parent set: of all rows and with context k left out, of context k alone."""
-
-    log_p: Float[np.ndarray, "K d"]
-    soft: Float[np.ndarray, "..."]  # [K, d] where there is a soft state
-
-
+Table = tuple[Float[np.ndarray, "K d"], Float[np.ndarray, "..."]]
+"""Evidence of all columns given one parent set: of all rows and with context k left out, and of context k alone ([K, d]
+where there is a soft state)."""
 Request = tuple[int, Bool[np.ndarray, " d"], Int8[np.ndarray, " M"]]
 
 
@@ -135,9 +99,9 @@ class KernelEvidence(AbstractEvidence):
         self._scale = np.where(states.kind == EffectKind.SCALE, states.value, 1.0)
         self._scale[(states.kind == EffectKind.HARD) | (states.kind == EffectKind.SOFT)] = np.inf
         self._shift = np.where(states.kind == EffectKind.SHIFT, states.value**2, 0.0)
-        self._values = LRU(VALUE_BYTES // (self.n_variables + self.n_contexts + 200))
-        n_factors = max(FACTOR_BYTES // bytes_of_factor(self.rows, approximation), 8)
-        self._factor = lru_cache(n_factors)(partial(factor_of, self.rows, approximation))
+        self._values, self._capacity = dict[bytes, float](), VALUE_BYTES // (self.n_variables + self.n_contexts + 200)
+        n_factors = max(FACTOR_BYTES // approximation.bytes_of_factor(self.rows), 8)
+        self._factor = lru_cache(n_factors)(partial(approximation.factor, self.rows))
         n_tables = TABLE_BYTES // (16 * (self.n_contexts + 1) * self.n_variables + 400)
         self._table = lru_cache(n_tables)(partial(_table, self._factor, noise, EffectKind.SOFT in self._kinds))
 
@@ -171,12 +135,13 @@ class KernelEvidence(AbstractEvidence):
     def log_evidence(self, node: int, parents: Bool[np.ndarray, " d"], state: Int8[np.ndarray, " M"]) -> float:
         return float(self.log_evidences(np.array([node]), parents[None], state[None])[0])
 
-    def log_evidences(
-        self, nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B d"], states: Int8[np.ndarray, "B M"]
-    ) -> Float[np.ndarray, " B"]:
+    def log_evidences(self, nodes: np.ndarray, parents: ParentSets, states: Columns) -> Float[np.ndarray, " B"]:
         """`log_evidence` of many requests; the parent sets that are new are worked on in parallel."""
-        keys = _keys(nodes, parents, states)
-        values = self._values.get_all(keys)
+        # Keys of bytes are made and compared faster than tuples of arrays.
+        node = nodes.astype(np.int32)[:, None].view(np.uint8)
+        packed = np.concatenate([node, parents.astype(np.uint8), states.astype(np.uint8)], axis=1)
+        keys = [row.tobytes() for row in packed]
+        values = [self._values.get(key) for key in keys]
         jobs: dict[tuple[Group, bytes], list[int]] = {}
         for b, value in enumerate(values):
             if value is None:
@@ -185,47 +150,41 @@ class KernelEvidence(AbstractEvidence):
         requests = [[(int(nodes[b]), parents[b], states[b]) for b in part] for part in parts]
         for part, scores in zip(parts, self._map(requests), strict=True):
             for b, score in zip(part, scores, strict=True):
-                values[b] = self._values.put(keys[b], score)
+                values[b] = self._values[keys[b]] = score
+        if len(self._values) > self._capacity:
+            self._values.clear()
         return np.array(values, float)
 
-    def noise_of(self, state: Int8[np.ndarray, " M"]) -> tuple[Float[np.ndarray, " K"], Float[np.ndarray, " K"]]:
-        """Noise of the rows of each context that the mechanism explains, in units of ρ: factor (∞: none) and shift."""
+    def noise_of(self, state: Int8[np.ndarray, " M"]) -> RowNoise:
+        """Noise of the rows that the mechanism explains."""
         contexts = np.concatenate([[0], state])  # rows of context 0 are always untouched
-        return self._scale[contexts], self._shift[contexts]
+        return RowNoise(self._scale[contexts], self._shift[contexts])
 
-    def draw_parameters(
-        self, rng: np.random.Generator, graphs: Int8[np.ndarray, "n d d"], states: Int8[np.ndarray, "n M d"]
-    ) -> dict[str, Labelled]:
+    def draw_parameters(self, rng: np.random.Generator, graphs: Graphs, states: States) -> dict[str, Labelled]:
         with ONE_THREAD:
             return draw_functions(rng, self, graphs, states)
 
-    def _effects(self, table: Table, node: int, state: Int8[np.ndarray, " M"]) -> tuple[float, int | None]:
-        """Evidence of the rows that left the mechanism, and the row of the table for the others if there is one."""
-        constant, row, contexts = 0.0, 0, state.nonzero()[0].tolist()
-        in_table = len(contexts) <= 1
-        for k in contexts:
-            kind = self._kinds[state[k]]
-            if kind == EffectKind.HARD:
-                constant += self.states.hard_log_evidence[k, node]
-            elif kind == EffectKind.SOFT:
-                constant += table.soft[k + 1, node]
-            else:
-                in_table = False
-            row = k + 1
-        return constant, row if in_table else None
-
     def _evaluate(self, requests: Iterable[Request]) -> list[float]:
-        """Values of requests that share parents and group."""
+        """Values of requests that share parents and group: evidence of the rows that left the mechanism, and of those
+        that it explains, from the table unless their noise changed or those of two contexts left."""
         values = []
         for node, parents, state in requests:
             key = self.groups[node], parents.tobytes()
-            table = self._table(*key)
-            value, row = self._effects(table, node, state)
-            if row is None:
-                terms = self._factor(*key).with_noise(node, *self.noise_of(state))
-                value += float(self.noise.log_density(terms, key[0].ratio))
+            (log_p, soft), contexts = self._table(*key), state.nonzero()[0].tolist()
+            value, in_table = 0.0, len(contexts) <= 1
+            for k in contexts:
+                kind = self._kinds[state[k]]
+                if kind == EffectKind.HARD:
+                    value += self.states.hard_log_evidence[k, node]
+                elif kind == EffectKind.SOFT:
+                    value += soft[k + 1, node]
+                else:
+                    in_table = False
+            if in_table:
+                value += float(log_p[contexts[0] + 1 if contexts else 0, node])
             else:
-                value += float(table.log_p[row, node])
+                terms = self._factor(*key).with_noise(node, self.noise_of(state))
+                value += float(self.noise.log_density(terms, key[0].ratio))
             values.append(float(value))
         return values
 
@@ -239,25 +198,10 @@ class KernelEvidence(AbstractEvidence):
                 return list(pool.map(self._evaluate, jobs))
 
 
-def _table(
-    factor_of_parents: Callable[[Group, bytes], AbstractFactor],
-    noise: NoisePrior,
-    with_soft: bool,
-    group: Group,
-    parents: bytes,
-) -> Table:
-    factor = factor_of_parents(group, parents)
+def _table(factor_of: Callable[..., Any], noise: NoisePrior, with_soft: bool, group: Group, parents: bytes) -> Table:
+    factor = factor_of(group, parents)
     soft = noise.log_density(factor.only(), group.ratio) if with_soft else np.empty((0, 0))
-    return Table(noise.log_density(factor.leave_out(), group.ratio), soft)
-
-
-def _keys(
-    nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B d"], states: Int8[np.ndarray, "B M"]
-) -> list[bytes]:
-    """One key per request: bytes are made and compared faster than tuples of arrays."""
-    node = nodes.astype(np.int32)[:, None].view(np.uint8)
-    packed = np.concatenate([node, parents.astype(np.uint8), states.astype(np.uint8)], axis=1)
-    return [row.tobytes() for row in packed]
+    return noise.log_density(factor.leave_out(), group.ratio), soft
 
 
 def gaussian_process_evidence(mechanism: GaussianProcess, data: ContextData, states: EffectStates) -> KernelEvidence:

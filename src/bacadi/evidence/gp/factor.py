@@ -12,7 +12,6 @@ For many rows, K ≈ FF' with features F of fixed rank; then everything follows 
 """
 
 import math
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -26,8 +25,8 @@ from bacadi.errors import ConfigError
 from bacadi.evidence.gp import linalg
 from bacadi.evidence.gp.linalg import BLOCK
 from bacadi.model.kernels import AbstractKernel
+from bacadi.model.noise import LOG_2PI
 
-LOG_2PI = math.log(2 * math.pi)
 FEW = 0.4
 """The share of all rows up to which leaving rows out is cheaper than a factorisation of the others."""
 STRIP = 8 * BLOCK
@@ -51,20 +50,18 @@ class SortedRows(NamedTuple):
         return np.diff(self.start)
 
 
-@dataclass(frozen=True)
-class Approximation:
-    """Above `dense_rows` rows a kernel is replaced by `rank` features, fewer if all they miss is `tolerance` · ρ."""
-
-    dense_rows: int = 1500
-    rank: int = 200
-    tolerance: float = 1e-8
-
-
 class Group(NamedTuple):
     """The hyper-parameters of a node: its kernel and ρ, the variance of its noise in units of s²."""
 
     kernel: AbstractKernel
     ratio: float
+
+
+class RowNoise(NamedTuple):
+    """Noise covariance ρ (scale_k I + shift_k 11') of the rows of each context; a scale of ∞ leaves them out."""
+
+    scale: Float[np.ndarray, " K"]
+    shift: Float[np.ndarray, " K"]
 
 
 class Terms(NamedTuple):
@@ -114,40 +111,25 @@ class NoisePrior:
         return (self.scale / ratio + 0.5 * terms.quad) / rng.gamma(self.shape + 0.5 * terms.n_rows, size=size)
 
 
-class AbstractFactor(ABC):
-    """Terms of every column of the data given one parent set."""
-
-    @abstractmethod
-    def leave_out(self) -> Terms:
-        """[K, 1], [K, 1], [K, d]: with all rows, and with the rows of context k = 1.. left out."""
-
-    @abstractmethod
-    def only(self) -> Terms:
-        """[K, 1], [K, 1], [K, d]: of each context alone, with a function of its own."""
-
-    @abstractmethod
-    def with_noise(self, node: int, scale: Float[np.ndarray, " K"], shift: Float[np.ndarray, " K"]) -> Terms:
-        """Terms of one column with noise covariance ρ (scale_k I + shift_k 11') in context k; scale ∞ leaves it out."""
-
-
-class DenseFactor(AbstractFactor):
-    """A = K + ρI itself."""
+class DenseFactor:
+    """Terms of every column of the data given one parent set, by A = K + ρI itself."""
 
     def __init__(self, group: Group, rows: SortedRows, parents: Int[np.ndarray, " p"]) -> None:
         self._group, self._rows, self._parents, self._counts = group, rows, parents, rows.counts
         first = min(int(rows.start[1]), len(rows.x) - 1) // BLOCK
         self._start = rows.start - first * BLOCK
         panels = covariance_panels(group, rows.x[:, parents])
-        factors = linalg.factorise(panels, padded(rows.x), first)
-        self._precision, self._alpha, self._log_det, self._quad = factors
+        self._precision, self._alpha, self._log_det, self._quad = linalg.factorise(panels, padded(rows.x), first)
 
     def leave_out(self) -> Terms:
+        """[K, 1], [K, 1], [K, d]: with all rows, and with the rows of context k = 1.. left out."""
         n = float(len(self._rows.x)) - self._counts
         n[0] = len(self._rows.x)
         log_det, quad = linalg.leave_out(self._precision, self._alpha, self._log_det, self._quad, self._start)
         return Terms(n[:, None], log_det[:, None], quad)
 
     def only(self) -> Terms:
+        """[K, 1], [K, 1], [K, d]: of each context alone, with a function of its own."""
         counts, start = self._counts, self._rows.start
         log_det, quad = np.zeros(len(counts)), np.zeros((len(counts), self._rows.x.shape[1]))
         for size in set(counts[1:].tolist()) - {0}:  # contexts of one size in one call
@@ -159,8 +141,9 @@ class DenseFactor(AbstractFactor):
             quad[contexts] = np.square(np.linalg.solve(root, y)).sum(axis=1)
         return Terms(counts[:, None].astype(float), log_det[:, None], quad)
 
-    def with_noise(self, node: int, scale: Float[np.ndarray, " K"], shift: Float[np.ndarray, " K"]) -> Terms:
-        left_out = np.isinf(scale)
+    def with_noise(self, node: int, noise: RowNoise) -> Terms:
+        """Terms of one column with the noise of its rows changed."""
+        (scale, shift), left_out = noise, np.isinf(noise.scale)
         n_rows, n_out = len(self._rows.x), int(self._counts @ left_out)
         n = np.asarray(float(n_rows - n_out))
         if n_out > FEW * n_rows and (left_out | ((scale == 1) & (shift == 0))).all():
@@ -196,14 +179,14 @@ def _add_to_diagonal(panels: Float[np.ndarray, "panels N block"], values: Float[
     panels[row // BLOCK, row, row % BLOCK] += values
 
 
-class FeatureFactor(AbstractFactor):
-    """A = FF' + ρI, by sums of products of each context: G_k = F_k'F_k, F_k'y_k, y_k'y_k and sums over rows."""
+class FeatureFactor:
+    """What `DenseFactor` gives, for A = FF' + ρI: by sums of products of each context, G_k = F_k'F_k, F_k'y_k, y_k'y_k,
+    and sums over rows."""
 
     def __init__(self, features: Float[np.ndarray, "n r"], ratio: float, rows: SortedRows) -> None:
         # Features of 0 up to a whole panel: each adds log ρ to log |B|, which `terms` takes away for every feature.
         features = np.pad(features, ((0, 0), (0, -features.shape[1] % BLOCK)))
-        blocks = [slice(a, b) for a, b in zip(rows.start[:-1], rows.start[1:], strict=True)]
-        parts = [(features[b], rows.x[b]) for b in blocks]
+        parts = list(zip(*(np.split(values, rows.start[1:-1]) for values in (features, rows.x)), strict=True))
         self._ratio, self._counts = ratio, rows.counts.astype(float)
         self._gram = np.array([f.T @ f for f, _ in parts])
         self._cross = np.array([f.T @ y for f, y in parts])
@@ -211,9 +194,9 @@ class FeatureFactor(AbstractFactor):
         self._f_sum, self._y_sum = (np.array([part[i].sum(axis=0) for part in parts]) for i in (0, 1))
         self._gram_total = self._gram.sum(axis=0)
 
-    def terms(self, scale: Float[np.ndarray, " K"], shift: Float[np.ndarray, " K"]) -> Terms:
+    def terms(self, noise: RowNoise) -> Terms:
         """Terms of all columns ([], [] and [d]) by B = ρI + Σ_k F_k'D_k⁻¹F_k with D_k = scale_k I + shift_k 11'."""
-        weight, kept = 1 / scale, np.isfinite(scale)
+        (scale, shift), weight, kept = noise, 1 / noise.scale, np.isfinite(noise.scale)
         deflate = np.where(kept, weight * shift / (np.where(kept, scale, 1) + self._counts * shift), 0)
         # Most contexts have weight 1, or all but one 0: only the others are gone through.
         near_total = (weight != 1).sum() < len(weight) / 2
@@ -231,8 +214,8 @@ class FeatureFactor(AbstractFactor):
         log_det -= len(matrix) * math.log(self._ratio)
         return Terms(np.asarray(n.sum()), np.asarray(log_det), (squares - explained) / self._ratio)
 
-    def with_noise(self, node: int, scale: Float[np.ndarray, " K"], shift: Float[np.ndarray, " K"]) -> Terms:
-        n, log_det, quad = self.terms(scale, shift)
+    def with_noise(self, node: int, noise: RowNoise) -> Terms:
+        n, log_det, quad = self.terms(noise)
         return Terms(n, log_det, np.asarray(quad[node]))
 
     def leave_out(self) -> Terms:
@@ -244,18 +227,15 @@ class FeatureFactor(AbstractFactor):
         return self._each(np.where(np.eye(len(self._counts), dtype=bool), 1.0, np.inf))
 
     def _each(self, scales: Float[np.ndarray, "K K"]) -> Terms:
-        terms = [self.terms(scale, np.zeros(len(scale))) for scale in scales]
+        terms = [self.terms(RowNoise(scale, np.zeros(len(scale)))) for scale in scales]
         return Terms(*(np.array(part).reshape(len(scales), -1) for part in zip(*terms, strict=True)))
 
 
 def whitened(
-    values: Float[np.ndarray, "n c"],
-    start: Int[np.ndarray, " bounds"],
-    scale: Float[np.ndarray, " K"],
-    shift: Float[np.ndarray, " K"],
+    values: Float[np.ndarray, "n c"], start: Int[np.ndarray, " bounds"], noise: RowNoise
 ) -> Float[np.ndarray, "m c"]:
     """D_k^-½ values_k for the contexts with rows left, D_k = scale_k I + shift_k 11'."""
-    blocks = []
+    blocks, (scale, shift) = [], noise
     for k in np.flatnonzero(np.isfinite(scale) & (np.diff(start) > 0)):
         block = values[start[k] : start[k + 1]]
         along_ones = 1 - 1 / math.sqrt(1 + len(block) * shift[k] / scale[k])
@@ -288,20 +268,26 @@ def kernel_features(
     return kernel(x_parents, candidates[chosen]) @ inverse.T
 
 
-def factor_of(rows: SortedRows, approximation: Approximation, group: Group, parents: bytes) -> AbstractFactor:
-    """The factorisation for one parent set (the bytes of its mask, which can be a key), dense or by features."""
-    numbers = np.flatnonzero(np.frombuffer(parents, bool))
-    if len(rows.x) <= approximation.dense_rows:
-        return DenseFactor(group, rows, numbers)
-    tolerance = approximation.tolerance * group.ratio
-    features = kernel_features(group.kernel, rows.x[:, numbers], approximation.rank, tolerance)
-    return FeatureFactor(features, group.ratio, rows)
+@dataclass(frozen=True)
+class Approximation:
+    """Above `dense_rows` rows a kernel is replaced by `rank` features, fewer if all they miss is `tolerance` · ρ."""
 
+    dense_rows: int = 1500
+    rank: int = 200
+    tolerance: float = 1e-8
 
-def bytes_of_factor(rows: SortedRows, approximation: Approximation) -> int:
-    """About how much memory a factorisation takes: Λ and α over the rows of contexts but the first, or sums."""
-    n, d = rows.x.shape
-    if n > approximation.dense_rows:
-        return 8 * len(rows.counts) * approximation.rank * (approximation.rank + d)
-    tail = n - int(rows.start[1]) + BLOCK
-    return 8 * tail * (tail + d)
+    def factor(self, rows: SortedRows, group: Group, parents: bytes) -> DenseFactor | FeatureFactor:
+        """The factorisation for one parent set (the bytes of its mask, which can be a key), dense or by features."""
+        numbers = np.flatnonzero(np.frombuffer(parents, bool))
+        if len(rows.x) <= self.dense_rows:
+            return DenseFactor(group, rows, numbers)
+        features = kernel_features(group.kernel, rows.x[:, numbers], self.rank, self.tolerance * group.ratio)
+        return FeatureFactor(features, group.ratio, rows)
+
+    def bytes_of_factor(self, rows: SortedRows) -> int:
+        """About how much memory a factorisation takes: Λ and α over the rows of contexts but the first, or sums."""
+        n, d = rows.x.shape
+        if n > self.dense_rows:
+            return 8 * len(rows.counts) * self.rank * (self.rank + d)
+        tail = n - int(rows.start[1]) + BLOCK
+        return 8 * tail * (tail + d)

@@ -87,31 +87,19 @@ class Chains(NamedTuple):
     """One replica: L chains, one per temperature; chain `at_level[l]` is at level l, level 0 being the posterior.
 
     `place` holds the places of the nodes in a causal order of the graph, kept up where the prior is one over orders.
+    A view of one chain (`chain_at`) has the same fields without the first axis, but for `log_prior` [1]; all chains
+    share their random numbers.
     """
 
-    edges: UInt8[np.ndarray, "L d d"]
-    parents: Int[np.ndarray, "L d P"]
-    n_parents: Int[np.ndarray, "L d"]
-    states: Int8[np.ndarray, "L d M"]
-    n_targets: Int[np.ndarray, "L M"]
-    score: Float[np.ndarray, "L d"]
+    edges: UInt8[np.ndarray, "*L d d"]
+    parents: Int[np.ndarray, "*L d P"]
+    n_parents: Int[np.ndarray, "*L d"]
+    states: Int8[np.ndarray, "*L d M"]
+    n_targets: Int[np.ndarray, "*L M"]
+    score: Float[np.ndarray, "*L d"]
     log_prior: Float[np.ndarray, " L"]
-    place: Int[np.ndarray, "L d"]
-    at_level: Int[np.ndarray, " L"]
-    rng: UInt64[np.ndarray, " 4"]
-
-
-class Chain(NamedTuple):
-    """A view of one of the `Chains`, which share their random numbers."""
-
-    edges: UInt8[np.ndarray, "d d"]
-    parents: Int[np.ndarray, "d P"]
-    n_parents: Int[np.ndarray, " d"]
-    states: Int8[np.ndarray, "d M"]
-    n_targets: Int[np.ndarray, " M"]
-    score: Float[np.ndarray, " d"]
-    log_prior: Float[np.ndarray, " 1"]
-    place: Int[np.ndarray, " d"]
+    place: Int[np.ndarray, "*L d"]
+    at_level: Int[np.ndarray, " levels"]
     rng: UInt64[np.ndarray, " 4"]
 
 
@@ -233,17 +221,6 @@ def draw(s, cumulative):  # type: ignore[no-untyped-def]
     return low
 
 
-@inner
-def hash_of(memory, node, parents, n_parents, state):  # type: ignore[no-untyped-def]
-    """Zobrist hash of a request: the words of its node, parents and states, combined by exclusive or."""
-    key = memory.node_hash[node, memory.node_hash.shape[1] - 1]
-    for a in range(n_parents):
-        key ^= memory.node_hash[node, parents[a]]
-    for k in range(len(state)):
-        key ^= memory.state_hash[node, k, state[k]]
-    return key
-
-
 @compiled
 def slot_of(keys, key):  # type: ignore[no-untyped-def]
     """Where the key is, or the free place where it belongs."""
@@ -270,7 +247,11 @@ def evaluate(problem, node, parents, n_parents, state):  # type: ignore[no-untyp
     if memory.inline:
         key, score = np.uint64(0), local_score(target.tables, node, parents, n_parents, state)
     else:
-        key = hash_of(memory, node, parents, n_parents, state)
+        key = memory.node_hash[node, memory.node_hash.shape[1] - 1]
+        for a in range(n_parents):
+            key ^= memory.node_hash[node, parents[a]]
+        for k in range(len(state)):
+            key ^= memory.state_hash[node, k, state[k]]
         slot = slot_of(memory.keys, key)
         score = memory.values[slot] if memory.keys[slot] == key else np.nan
     if not math.isnan(score):
@@ -285,25 +266,11 @@ def evaluate(problem, node, parents, n_parents, state):  # type: ignore[no-untyp
 
 
 @inlined
-def view(chains, c):  # type: ignore[no-untyped-def]
+def chain_at(chains, c):  # type: ignore[no-untyped-def]
     """Chain c, without a copy."""
-    return Chain(
-        chains.edges[c],
-        chains.parents[c],
-        chains.n_parents[c],
-        chains.states[c],
-        chains.n_targets[c],
-        chains.score[c],
-        chains.log_prior[c : c + 1],
-        chains.place[c],
-        chains.rng,
-    )
-
-
-@inlined
-def clear(work):  # type: ignore[no-untyped-def]
-    """Begin a proposal: nothing changes yet."""
-    work.n_nodes[0], work.log_prior[0], work.log_proposal[0], work.turned[0] = 0, 0.0, 0.0, False
+    edges, parents, n_parents, states, n_targets, score, log_prior, place, at_level, rng = chains
+    structure = edges[c], parents[c], n_parents[c], states[c], n_targets[c]
+    return Chains(*structure, score[c], log_prior[c : c + 1], place[c], at_level, rng)
 
 
 @inner

@@ -7,7 +7,6 @@ ranks and distances from the median of an indicator are such a transformation of
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int8
@@ -53,13 +52,6 @@ class Criteria:
     min_replicas: int = 2
 
 
-class Worst(NamedTuple):
-    """A value and the edge (source, target) or the target (context, variable) that has it."""
-
-    value: float
-    at: tuple[int, int]
-
-
 @dataclass(frozen=True, eq=False)
 class Indicators:
     """How well every edge or target is known. R-hat and ESS are NaN where all draws agree."""
@@ -79,20 +71,8 @@ class Diagnostics:
     log_posterior_rhat: float
     log_posterior_ess: float
     swap_rate: Float[np.ndarray, "chain pairs"]
-    shape: tuple[int, int]
+    shape: tuple[int, ...]
     criteria: Criteria = Criteria()
-
-    @property
-    def max_rhat(self) -> float:
-        """The largest R-hat of the log posterior, the edges and the targets."""
-        extremes = (worst(self.edges.rhat), worst(self.targets.rhat))
-        return max([self.log_posterior_rhat, *(extreme.value for extreme in extremes if extreme)])
-
-    @property
-    def min_ess(self) -> float:
-        """The smallest effective sample size of the log posterior, the edges and the targets."""
-        extremes = (worst(self.edges.ess, sign=-1), worst(self.targets.ess, sign=-1))
-        return min([self.log_posterior_ess, *(extreme.value for extreme in extremes if extreme)])
 
     @property
     def converged(self) -> bool:
@@ -105,16 +85,11 @@ class Diagnostics:
 
     def to_stats(self) -> dict[str, Labelled]:
         """Entries for `Posterior.sample_stats`."""
-        stats: dict[str, Labelled] = {}
-        edges, targets = ("edge", self.edges, ("source", "target")), ("target", self.targets, ("context", "node"))
-        for kind, found, dims in (edges, targets):
-            stats |= {f"{kind}_{name}": Labelled(values, dims) for name, values in vars(found).items()}
-        return stats | {
-            "log_posterior_rhat": Labelled(np.array(self.log_posterior_rhat)),
-            "log_posterior_ess": Labelled(np.array(self.log_posterior_ess)),
-            "swap_rate": Labelled(self.swap_rate, ("chain", "level")),
-            "converged": Labelled(np.array(self.converged)),
-        }
+        stats = {f"edge_{name}": Labelled(values, ("source", "target")) for name, values in vars(self.edges).items()}
+        stats |= {f"target_{name}": Labelled(part, ("context", "node")) for name, part in vars(self.targets).items()}
+        for name in ("log_posterior_rhat", "log_posterior_ess", "converged"):
+            stats[name] = Labelled(np.array(getattr(self, name)))
+        return stats | {"swap_rate": Labelled(self.swap_rate, ("chain", "level"))}
 
     def _failures(self, labels: Labels) -> Iterator[str]:
         limits, (replicas, draws) = self.criteria, self.shape
@@ -144,11 +119,11 @@ class Diagnostics:
                 ("Not converged", found.difference, limits.max_difference, "differs by", f" between {replicas}"),
                 ("Too few independent draws", found.error, limits.max_error, "has a standard error of", ""),
             ):
-                extreme, beyond = worst(values), int((values > limit).sum())
-                if extreme is not None and beyond:
+                if beyond := int((values > limit).sum()):
+                    row, column = np.unravel_index(values.argmax(), values.shape)
                     others = f" ({counted(beyond - 1, f'other {noun}')} beyond {limit:.2f})" if beyond > 1 else ""
-                    subject = f"the probability of {name(*extreme.at)}"
-                    yield f"{start}: {subject} {what} {extreme.value:.2f}{end}{others}; {_LONGER}"
+                    subject = f"the probability of {name(int(row), int(column))}"
+                    yield f"{start}: {subject} {what} {values.max():.2f}{end}{others}; {_LONGER}"
 
     def _score_failures(self) -> Iterator[str]:
         limits, ess = self.criteria, self.log_posterior_ess
@@ -170,7 +145,6 @@ def diagnose(
     targets: Int8[np.ndarray, "chain draw M d"],
     log_posterior: Float[np.ndarray, "chain draw"],
     swap_rates: Float[np.ndarray, "chain pairs"],
-    criteria: Criteria | None = None,
 ) -> Diagnostics:
     """R-hat, effective sample size, standard error and difference between replicas of all that was sampled.
 
@@ -180,7 +154,7 @@ def diagnose(
     >>> graphs = np.zeros((2, 100, 2, 2), np.int8)
     >>> graphs[0, :, 0, 1] = graphs[1, :, 1, 0] = 1
     >>> found = diagnose(graphs, np.zeros((2, 100, 0, 2), np.int8), np.zeros((2, 100)), np.zeros((2, 0)))
-    >>> found.converged, found.max_rhat
+    >>> found.converged, float(np.nanmax(found.edges.rhat))
     (False, inf)
     >>> found.words(("a", "b"), ())[0]
     "Not converged: the probability of 'a' → 'b' differs by 1.00 between the two replicas (1 other edge beyond 0.20); \
@@ -188,15 +162,7 @@ run longer with --sweeps or --time-budget."
     """
     # Sums of local scores differ by rounding on the way to the same state, which would give it different ranks.
     rhat, ess = _of_score(log_posterior.astype(np.float64).round(_SCORE_DECIMALS))
-    return Diagnostics(
-        edges=_of_indicators(graphs),
-        targets=_of_indicators(targets),
-        log_posterior_rhat=rhat,
-        log_posterior_ess=ess,
-        swap_rate=swap_rates,
-        shape=(log_posterior.shape[0], log_posterior.shape[1]),
-        criteria=criteria or Criteria(),
-    )
+    return Diagnostics(_of_indicators(graphs), _of_indicators(targets), rhat, ess, swap_rates, log_posterior.shape)
 
 
 def split_rhat(halves: Float[np.ndarray, "s m n"]) -> Float[np.ndarray, " s"]:
@@ -275,11 +241,3 @@ def _normal_scores(values: Float[np.ndarray, "1 m n"]) -> Float[np.ndarray, "1 m
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     rank = np.cumsum(counts) - (counts - 1) / 2
     return ndtri((rank - 3 / 8) / (values.size + 1 / 4))[inverse].reshape(values.shape)
-
-
-def worst(values: Float[np.ndarray, "a b"], sign: int = 1) -> Worst | None:
-    """The largest entry, or the smallest for sign -1, with its place; None if no entry is a number."""
-    if np.isnan(values).all():
-        return None
-    row, column = np.unravel_index(np.nanargmax(sign * values), values.shape)
-    return Worst(float(values[row, column]), (int(row), int(column)))

@@ -18,21 +18,8 @@ from bacadi.data.contexts import ContextData
 from bacadi.errors import InferenceError
 from bacadi.evidence.collapsed import AbstractEvidence, CollapsedPosterior
 from bacadi.graph.dag import topological_order
-from bacadi.inference.mcmc import moves
-from bacadi.inference.mcmc.chain import (
-    Chains,
-    CompiledTarget,
-    Memory,
-    MoveCounts,
-    PriorTables,
-    Proposals,
-    SamplingProblem,
-    ScoreRequest,
-    new_work,
-    no_tables,
-    rehash,
-    slot_of,
-)
+from bacadi.inference.mcmc import chain, moves
+from bacadi.inference.mcmc.chain import Chains, CompiledTarget, Memory
 from bacadi.inference.mcmc.method import MoveWeights
 from bacadi.inference.mcmc.start import Structure, edge_weights, target_weights
 
@@ -48,7 +35,7 @@ class Seen(NamedTuple):
     n: Float[np.ndarray, " 1"]
 
 
-PARTS: dict[str, Any] = {"chains": Chains, "counts": MoveCounts, "seen": Seen}
+PARTS: dict[str, Any] = {"chains": Chains, "counts": chain.MoveCounts, "seen": Seen}
 """The tuples of arrays of a replica that change during a run."""
 
 Sample = tuple[Int8[np.ndarray, "d d"], Int8[np.ndarray, "M d"], float]
@@ -78,11 +65,10 @@ class Replica:
         self.evidence, self.memory, self.n_kept, self.chains = evidence, memory, 0, chains
         # A copy for each replica: threads that count references to the same arrays slow each other down.
         self.target: CompiledTarget = _copied(target)
-        self.request = ScoreRequest(
-            np.zeros(1, np.int64), np.zeros(d, np.uint8), np.zeros(m, np.int8), np.zeros(1, np.uint64)
-        )
-        self.work = new_work(d, m, self.evidence.states.n_states)
-        self.counts = MoveCounts(np.zeros((n, len(moves.MOVES), 2), np.int64), np.zeros((n, 2)))
+        kinds = (1, "i8"), (d, "u1"), (m, "i1"), (1, "u8")
+        self.request = chain.ScoreRequest(*(np.zeros(size, kind) for size, kind in kinds))
+        self.work = chain.new_work(d, m, self.evidence.states.n_states)
+        self.counts = chain.MoveCounts(np.zeros((n, len(moves.MOVES), 2), np.int64), np.zeros((n, 2)))
         self.seen = Seen(np.zeros((d, d)), np.zeros((m, d)), np.zeros(1))
         self.betas, self.position = np.ones(n), np.zeros(3, np.int64)
         self.draws, self.every = list[Sample](), 1
@@ -96,7 +82,7 @@ class Replica:
         """
         each = np.full(len(self.betas), n_moves, np.int64)
         rest = (self.work, self.chains, self.counts, self.betas, self.position)
-        while not moves.advance(SamplingProblem(self.target, self.memory, self.request), *rest, until, each):
+        while not moves.advance(chain.SamplingProblem(self.target, self.memory, self.request), *rest, until, each):
             if over():
                 return False
             self._fetch()
@@ -107,9 +93,11 @@ class Replica:
         request, node = self.request, int(self.request.node[0])
         value = self.evidence.log_evidence(node, request.parents.astype(bool), request.state.copy())
         _check_finite(value, node, request.parents)
-        if 2 * (self.n_kept + 1) > len(self.memory.keys):
-            self.memory = larger(self.memory)
-        slot = slot_of(self.memory.keys, request.key[0])
+        if 2 * (self.n_kept + 1) > (size := len(self.memory.keys)):
+            keys, values = np.zeros(2 * size, np.uint64), np.zeros(2 * size)
+            chain.rehash(self.memory.keys, self.memory.values, keys, values)
+            self.memory = self.memory._replace(keys=keys, values=values)
+        slot = chain.slot_of(self.memory.keys, request.key[0])
         self.memory.keys[slot], self.memory.values[slot] = request.key[0], value
         self.n_kept += 1
 
@@ -130,7 +118,7 @@ class Replica:
             hottest = log_betas[-1] - np.clip((HOT_ACCEPTANCE - rate) / HOT_ACCEPTANCE, -1, 1) * np.log(2)
             log_betas *= min(hottest, COOLEST_HOT) / log_betas[-1]  # a posterior that is flat itself needs no heat
         self.betas = np.exp(log_betas)
-        self._reset_counts()
+        self.counts.swaps[:], self.counts.moves[:] = 0, 0
 
     def observe(self) -> None:
         """Remember which edges and targets the colder quarter of the ladder has."""
@@ -142,7 +130,7 @@ class Replica:
     def end_burn_in(self) -> None:
         """Learn the proposals; rates are counted from here on."""
         self.learn()
-        self._reset_counts()
+        self.counts.swaps[:], self.counts.moves[:] = 0, 0
 
     def learn(self) -> None:
         """Propose the pairs most whose indicator was least certain; fixed from here on, so that no ratio changes."""
@@ -155,9 +143,6 @@ class Replica:
     def swap_rates(self) -> Float[np.ndarray, " pairs"]:
         """The share of exchanges accepted between each level and the next."""
         return self.counts.swaps[:-1, 1] / np.maximum(self.counts.swaps[:-1, 0], 1)
-
-    def _reset_counts(self) -> None:
-        self.counts.swaps[:], self.counts.moves[:] = 0, 0
 
     def sample(self) -> Sample:
         """The present state of the coldest chain."""
@@ -195,27 +180,22 @@ class Replica:
 def compiled_target(collapsed: CollapsedPosterior, data: ContextData, weights: MoveWeights) -> CompiledTarget:
     """The target density and the proposals in the form that compiled code reads."""
     prior, evidence = collapsed.prior, collapsed.evidence
-    tables = PriorTables(
-        np.where(np.isfinite(prior.edge_log_odds), prior.edge_log_odds, 0.0),
-        prior.required.astype(np.int8) - prior.forbidden.astype(np.int8),
-        prior.over_orders,
-        bool(prior.out_degree_log.any()),
-        np.ascontiguousarray(prior.out_degree_log, float),
-        int(prior.max_parents),
-        np.ascontiguousarray(prior.state_log_prior, float),
-        np.ascontiguousarray(prior.target_count_log, float),
-    )
+    odds = np.where(np.isfinite(prior.edge_log_odds), prior.edge_log_odds, 0.0)
+    fixed = prior.required.astype(np.int8) - prior.forbidden.astype(np.int8)
+    degree, states = prior.out_degree_log, (prior.state_log_prior, prior.target_count_log)
+    by_degree = bool(degree.any())
+    tables = chain.PriorTables(odds, fixed, prior.over_orders, by_degree, degree, prior.max_parents, *states)
     move_sum = np.cumsum(_move_weights(weights, evidence))
     drawn = proposals(edge_weights(data), target_weights(data), move_sum)
-    return CompiledTarget(evidence.tables or no_tables(), tables, drawn)
+    return CompiledTarget(evidence.tables or chain.no_tables(), tables, drawn)
 
 
 def proposals(
     edges: Float[np.ndarray, "d d"], targets: Float[np.ndarray, "M d"], move_sum: Float[np.ndarray, " 8"]
-) -> Proposals:
+) -> chain.Proposals:
     """Weights of pairs in the form that compiled code reads."""
     with np.errstate(divide="ignore"):
-        return Proposals(np.log(edges), np.cumsum(edges), np.log(targets), np.cumsum(targets), move_sum)
+        return chain.Proposals(np.log(edges), np.cumsum(edges), np.log(targets), np.cumsum(targets), move_sum)
 
 
 def _move_weights(weights: MoveWeights, evidence: AbstractEvidence) -> Float[np.ndarray, " 8"]:
@@ -244,20 +224,14 @@ def new_chains(collapsed: CollapsedPosterior, starts: Sequence[Structure], rng: 
     score = collapsed.evidence.log_evidences(nodes, masks, states.reshape(n * d, m))
     for value, node, parents in zip(score.tolist(), nodes.tolist(), masks, strict=True):
         _check_finite(value, node, parents)
-    prior = collapsed.prior
-    return Chains(
-        edges=graphs.astype(np.uint8),
-        # The parents of each node in ascending order, then all others, which nobody reads.
-        parents=np.argsort(graphs.transpose(0, 2, 1) == 0, axis=2, kind="stable"),
-        n_parents=graphs.sum(axis=1).astype(np.int64),
-        states=states,
-        n_targets=(states > 0).sum(axis=1).astype(np.int64),
-        score=score.reshape(n, d),
-        log_prior=np.array([prior.log_prob_ordered(graph) + prior.log_prob_states(states) for graph, states in starts]),
-        place=np.argsort([topological_order(graph) for graph in graphs], axis=1),
-        at_level=np.arange(n),
-        rng=rng.integers(1, 2**63, 4, dtype=np.uint64),
-    )
+    prior, bits = collapsed.prior, rng.integers(1, 2**63, 4, dtype=np.uint64)
+    # The parents of each node in ascending order, then all others, which nobody reads.
+    parents = np.argsort(graphs.transpose(0, 2, 1) == 0, axis=2, kind="stable")
+    n_parents, n_targets = graphs.sum(axis=1).astype(np.int64), (states > 0).sum(axis=1).astype(np.int64)
+    log_prior = np.array([prior.log_prob_ordered(graph) + prior.log_prob_states(states) for graph, states in starts])
+    place = np.argsort([topological_order(graph) for graph in graphs], axis=1)
+    structure = graphs.astype(np.uint8), parents, n_parents, states, n_targets
+    return Chains(*structure, score.reshape(n, d), log_prior, place, np.arange(n), bits)
 
 
 def blank_chains(evidence: AbstractEvidence, n: int) -> Chains:
@@ -293,13 +267,6 @@ def empty_memory(rng: np.random.Generator, evidence: AbstractEvidence) -> Memory
     words = rng.integers(1, 2**63, d * (d + 1) + d * m * t, dtype=np.uint64)
     nodes, states = np.split(words, [d * (d + 1)])
     return Memory(inline, np.zeros(size, np.uint64), np.zeros(size), nodes.reshape(d, d + 1), states.reshape(d, m, t))
-
-
-def larger(memory: Memory) -> Memory:
-    """The same scores in twice the room."""
-    keys, values = np.zeros(2 * len(memory.keys), np.uint64), np.zeros(2 * len(memory.keys))
-    rehash(memory.keys, memory.values, keys, values)
-    return memory._replace(keys=keys, values=values)
 
 
 def _copied(value):  # type: ignore[no-untyped-def]

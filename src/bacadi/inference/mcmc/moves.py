@@ -10,53 +10,17 @@ import math
 import numpy as np
 
 from bacadi.evidence.compiled import compiled, inlined, inner
-from bacadi.inference.mcmc.chain import (
-    MISSING,
-    REJECTED,
-    accepts,
-    add_parent,
-    below,
-    clear,
-    decide,
-    draw,
-    drop_parent,
-    evaluate,
-    lend,
-    may_lead,
-    may_turn,
-    move_in_order,
-    set_state,
-    touch,
-    uniform,
-    view,
-)
+from bacadi.inference.mcmc import chain as ops
 
-MOVES = (
-    "edge toggle",
-    "edge reversal",
-    "parent swap",
-    "target change",
-    "target swap",
-    "edge and target",
-    "edge toggle with target column",
-    "edge reversal with target columns",
-)
-(TOGGLE, REVERSE, SWAP_PARENT, SET_TARGET, SWAP_TARGET, EDGE_AND_TARGET, TOGGLE_AND_COLUMN, REVERSE_AND_COLUMNS) = (
-    range(len(MOVES))
-)
+MOVES = range(8)
+TOGGLE, REVERSE, SWAP_PARENT, SET_TARGET, SWAP_TARGET, EDGE_AND_TARGET, TOGGLE_AND_COLUMN, REVERSE_AND_COLUMNS = MOVES
+"""The moves, in the order of `MoveWeights`; the last two also draw the states of nodes anew."""
 
 
 @inner
-def draw_edge(problem, chain):  # type: ignore[no-untyped-def]
-    """A pair (i, j) from the weights of edges."""
-    pair, d = draw(chain.rng, problem.target.proposals.edge_sum), len(chain.place)
-    return pair // d, pair % d
-
-
-@inner
-def draw_target(problem, chain):  # type: ignore[no-untyped-def]
-    """A context k and a variable j from the weights of targets."""
-    pair, d = draw(chain.rng, problem.target.proposals.target_sum), len(chain.place)
+def draw_pair(chain, cumulative):  # type: ignore[no-untyped-def]
+    """A pair (i, j), or a context k and a variable j, from the weights of edges or of targets."""
+    pair, d = ops.draw(chain.rng, cumulative), len(chain.place)
     return pair // d, pair % d
 
 
@@ -66,11 +30,11 @@ def toggle(prior, chain, work, i, j):  # type: ignore[no-untyped-def]
     if i == j or prior.fixed[i, j] != 0:
         return False
     if chain.edges[i, j] == 1:
-        drop_parent(prior, chain, work, touch(chain, work, j), i)
+        ops.drop_parent(prior, chain, work, ops.touch(chain, work, j), i)
         return True
-    if chain.n_parents[j] >= prior.max_parents or not may_lead(prior, chain, work, i, j):
+    if chain.n_parents[j] >= prior.max_parents or not ops.may_lead(prior, chain, work, i, j):
         return False
-    add_parent(prior, chain, work, touch(chain, work, j), i)
+    ops.add_parent(prior, chain, work, ops.touch(chain, work, j), i)
     return True
 
 
@@ -82,12 +46,12 @@ def reverse(prior, weight, chain, work, i, j):  # type: ignore[no-untyped-def]
     """
     if i == j or chain.edges[i, j] == 0 or prior.fixed[i, j] != 0 or prior.fixed[j, i] != 0:
         return False
-    if chain.n_parents[i] >= prior.max_parents or not may_turn(prior, chain, work, i, j):
+    if chain.n_parents[i] >= prior.max_parents or not ops.may_turn(prior, chain, work, i, j):
         return False
-    touch(chain, work, min(i, j))
-    touch(chain, work, max(i, j))
-    drop_parent(prior, chain, work, 0 if j < i else 1, i)
-    add_parent(prior, chain, work, 0 if i < j else 1, j)
+    ops.touch(chain, work, min(i, j))
+    ops.touch(chain, work, max(i, j))
+    ops.drop_parent(prior, chain, work, 0 if j < i else 1, i)
+    ops.add_parent(prior, chain, work, 0 if i < j else 1, j)
     work.log_proposal[0] += weight[j, i] - weight[i, j]
     work.turned[0] = True
     return True
@@ -97,102 +61,60 @@ def reverse(prior, weight, chain, work, i, j):  # type: ignore[no-untyped-def]
 def change_state(problem, chain, work, slot, k):  # type: ignore[no-untyped-def]
     """Another state of the node of a slot in context k, each with the same probability: the way back has it, too."""
     prior, old = problem.target.prior, work.state[slot, k]
-    new = below(chain.rng, prior.state_log_prior.shape[2] - 1)
+    new = ops.below(chain.rng, prior.state_log_prior.shape[2] - 1)
     new += new >= old
     count = chain.n_targets[k]
     work.log_prior[0] += prior.target_count_log[k, count + (new > 0) - (old > 0)] - prior.target_count_log[k, count]
-    set_state(prior, work, slot, k, new)
+    ops.set_state(prior, work, slot, k, new)
 
 
 @inlined
-def propose_toggle(problem, chain, work):  # type: ignore[no-untyped-def]
-    """Toggle a drawn edge. The way back draws the same pair: the ratio is 1."""
-    i, j = draw_edge(problem, chain)
-    return toggle(problem.target.prior, chain, work, i, j)
-
-
-@inlined
-def propose_reversal(problem, chain, work):  # type: ignore[no-untyped-def]
-    """Reverse a drawn edge; see `reverse` for the ratio."""
-    i, j = draw_edge(problem, chain)
-    return reverse(problem.target.prior, problem.target.proposals.edge_log, chain, work, i, j)
-
-
-@inlined
-def propose_parent_swap(problem, chain, work):  # type: ignore[no-untyped-def]
-    """A drawn i takes the place of a random parent of j.
+def swap_parent(problem, chain, work, i, j):  # type: ignore[no-untyped-def]
+    """i takes the place of a random parent of j.
 
     The way back draws the old parent and picks i among as many parents, so the ratio is w_old,j / w_ij.
     """
     prior, weight = problem.target.prior, problem.target.proposals.edge_log
-    i, j = draw_edge(problem, chain)
     if i == j or prior.fixed[i, j] != 0 or chain.edges[i, j] == 1 or chain.n_parents[j] == 0:
         return False
-    old = chain.parents[j, below(chain.rng, chain.n_parents[j])]
-    if prior.fixed[old, j] != 0 or not may_lead(prior, chain, work, i, j):
+    old = chain.parents[j, ops.below(chain.rng, chain.n_parents[j])]
+    if prior.fixed[old, j] != 0 or not ops.may_lead(prior, chain, work, i, j):
         return False
-    slot = touch(chain, work, j)
-    drop_parent(prior, chain, work, slot, old)
-    add_parent(prior, chain, work, slot, i)
+    slot = ops.touch(chain, work, j)
+    ops.drop_parent(prior, chain, work, slot, old)
+    ops.add_parent(prior, chain, work, slot, i)
     work.log_proposal[0] = weight[old, j] - weight[i, j]
     return True
 
 
 @inlined
-def propose_target(problem, chain, work):  # type: ignore[no-untyped-def]
-    """Change the state of a drawn variable in a drawn context. The way back draws the same pair: the ratio is 1."""
-    k, j = draw_target(problem, chain)
-    change_state(problem, chain, work, touch(chain, work, j), k)
-    return True
-
-
-@inlined
-def propose_target_swap(problem, chain, work):  # type: ignore[no-untyped-def]
-    """The state of a random target of context k moves to a drawn variable j that was untouched there.
+def swap_target(problem, chain, work, k, j):  # type: ignore[no-untyped-def]
+    """The state of a random target of context k moves to a variable j that was untouched there.
 
     The way back draws the old target and picks j among as many targets, so the ratio is w_k,old / w_kj. The number of
     targets stays the same, and so does its prior.
     """
     prior, weight = problem.target.prior, problem.target.proposals.target_log
-    k, j = draw_target(problem, chain)
     if chain.states[j, k] != 0 or chain.n_targets[k] == 0:
         return False
-    pick, old = below(chain.rng, chain.n_targets[k]), -1
+    pick, old = ops.below(chain.rng, chain.n_targets[k]), -1
     while pick >= 0:
         old += 1
         pick -= chain.states[old, k] > 0
     moved = chain.states[old, k]
-    set_state(prior, work, touch(chain, work, j), k, moved)
-    set_state(prior, work, touch(chain, work, old), k, 0)
+    ops.set_state(prior, work, ops.touch(chain, work, j), k, moved)
+    ops.set_state(prior, work, ops.touch(chain, work, old), k, 0)
     work.log_proposal[0] = weight[k, old] - weight[k, j]
     return True
 
 
 @inlined
-def propose_edge_and_target(problem, chain, work):  # type: ignore[no-untyped-def]
-    """Toggle an edge into j and change the state of j in a random context: an edge can explain a target away.
-
-    The way back draws the same pair and the same context: the ratio is 1.
-    """
-    i, j = draw_edge(problem, chain)
-    k = below(chain.rng, len(chain.n_targets))
-    if not toggle(problem.target.prior, chain, work, i, j):
-        return False
-    change_state(problem, chain, work, 0, k)
-    return True
-
-
-@inlined
-def propose_with_columns(problem, chain, work, beta, turn):  # type: ignore[no-untyped-def]
-    """Toggle or reverse an edge and draw the states of the nodes it concerns anew, one Gibbs scan per node.
+def redraw_columns(problem, chain, work, beta):  # type: ignore[no-untyped-def]
+    """Draw the states of the nodes that a change of an edge concerns anew, one Gibbs scan per node.
 
     The ratio is that of the edge times q(scans back) / q(scans there). The scans back start at the new states, have the
     old parents and are led to the old states, in the same order of nodes and contexts.
     """
-    prior, weight = problem.target.prior, problem.target.proposals.edge_log
-    i, j = draw_edge(problem, chain)
-    if not (reverse(prior, weight, chain, work, i, j) if turn else toggle(prior, chain, work, i, j)):
-        return False
     work.n_targets[:] = chain.n_targets
     for back in (False, True):
         for a in range(work.n_nodes[0]):
@@ -207,7 +129,6 @@ def propose_with_columns(problem, chain, work, beta, turn):  # type: ignore[no-u
                 work.log_proposal[0] -= log_q
                 work.log_prior[0] += log_prior
                 work.score[a] = score
-    return True
 
 
 @inner
@@ -222,7 +143,7 @@ def scan_column(problem, chain, work, beta, node, parents, n_parents, column, ba
     """
     prior = problem.target.prior
     log_q, log_prior = 0.0, 0.0
-    score = evaluate(problem, node, parents, n_parents, column)
+    score = ops.evaluate(problem, node, parents, n_parents, column)
     for k in range(len(column)):
         now = column[k]
         others = work.n_targets[k] - (now > 0)
@@ -232,7 +153,7 @@ def scan_column(problem, chain, work, beta, node, parents, n_parents, column, ba
             if work.option_log_p[s] == -np.inf:
                 continue
             column[k] = s
-            work.option_score[s] = score if s == now else evaluate(problem, node, parents, n_parents, column)
+            work.option_score[s] = score if s == now else ops.evaluate(problem, node, parents, n_parents, column)
             work.option_log_p[s] += prior.target_count_log[k, others + (s > 0)] + beta * work.option_score[s]
             top = max(top, work.option_log_p[s])
         total = 0.0
@@ -249,7 +170,7 @@ def scan_column(problem, chain, work, beta, node, parents, n_parents, column, ba
 @inner
 def draw_state(rng, log_p, top, total):  # type: ignore[no-untyped-def]
     """A state s with probability exp(log_p[s] - top) / total."""
-    mark, state = uniform(rng) * total, 0
+    mark, state = ops.uniform(rng) * total, 0
     mark -= math.exp(log_p[0] - top)
     while mark > 0 and state < len(log_p) - 1:
         state += 1
@@ -259,21 +180,32 @@ def draw_state(rng, log_p, top, total):  # type: ignore[no-untyped-def]
 
 @inlined
 def propose(problem, chain, work, beta, kind):  # type: ignore[no-untyped-def]
-    """Write a proposal of the given kind into `work`; False where what was drawn is not possible."""
-    clear(work)
-    if kind == TOGGLE:
-        return propose_toggle(problem, chain, work)
-    if kind == REVERSE:
-        return propose_reversal(problem, chain, work)
+    """Write a proposal of the given kind into `work`; False where what was drawn is not possible.
+
+    A toggle of an edge and a change of a target draw the same pair on the way back: the ratio is 1. They also come
+    together, the state of j changed in a random context: an edge into j can explain a target away.
+    """
+    _, prior, weights = problem.target
+    work.n_nodes[0], work.log_prior[0], work.log_proposal[0], work.turned[0] = 0, 0.0, 0.0, False
+    if kind in (SET_TARGET, SWAP_TARGET):
+        k, j = draw_pair(chain, weights.target_sum)
+        if kind == SWAP_TARGET:
+            return swap_target(problem, chain, work, k, j)
+        change_state(problem, chain, work, ops.touch(chain, work, j), k)
+        return True
+    i, j = draw_pair(chain, weights.edge_sum)
     if kind == SWAP_PARENT:
-        return propose_parent_swap(problem, chain, work)
-    if kind == SET_TARGET:
-        return propose_target(problem, chain, work)
-    if kind == SWAP_TARGET:
-        return propose_target_swap(problem, chain, work)
-    if kind == EDGE_AND_TARGET:
-        return propose_edge_and_target(problem, chain, work)
-    return propose_with_columns(problem, chain, work, beta, kind == REVERSE_AND_COLUMNS)
+        return swap_parent(problem, chain, work, i, j)
+    k = ops.below(chain.rng, len(chain.n_targets)) if kind == EDGE_AND_TARGET else 0
+    if kind in (REVERSE, REVERSE_AND_COLUMNS):
+        possible = reverse(prior, weights.edge_log, chain, work, i, j)
+    else:
+        possible = toggle(prior, chain, work, i, j)
+    if possible and kind == EDGE_AND_TARGET:
+        change_state(problem, chain, work, 0, k)
+    elif possible and kind >= TOGGLE_AND_COLUMN:
+        redraw_columns(problem, chain, work, beta)
+    return possible
 
 
 @inlined
@@ -287,7 +219,7 @@ def exchange(chains, counts, betas, parity):  # type: ignore[no-untyped-def]
         log_ratio = (betas[level] - betas[level + 1]) * (chains.score[b].sum() - chains.score[a].sum())
         counts.swaps[level, 0] += 1
         counts.swaps[level, 1] += math.exp(min(log_ratio, 0.0))
-        if accepts(chains.rng, log_ratio):
+        if ops.accepts(chains.rng, log_ratio):
             chains.at_level[level], chains.at_level[level + 1] = b, a
 
 
@@ -298,21 +230,22 @@ def advance(problem, work, chains, counts, betas, position, until, n_moves):  # 
     In a sweep level l makes `n_moves[l]` moves, then neighbouring levels may exchange. Before each move the random
     state is saved: a move that lacks a score leaves nothing behind and is made again as if for the first time.
     """
+    lend = ops.lend
     problem, work, chains, counts = lend(problem), lend(work), lend(chains), lend(counts)  # type: ignore[call-arg]
     while position[0] < until:
         while position[1] < len(betas):
             level = position[1]
-            chain, beta = view(chains, chains.at_level[level]), betas[level]
+            chain, beta = ops.chain_at(chains, chains.at_level[level]), betas[level]
             while position[2] < n_moves[level]:
                 work.rng[:] = chain.rng
-                kind = draw(chain.rng, problem.target.proposals.move_sum)
+                kind = ops.draw(chain.rng, problem.target.proposals.move_sum)
                 possible = propose(problem, chain, work, beta, kind)
-                outcome = decide(problem, chain, work, beta) if possible else REJECTED
-                if outcome == MISSING:
+                outcome = ops.decide(problem, chain, work, beta) if possible else ops.REJECTED
+                if outcome == ops.MISSING:
                     chain.rng[:] = work.rng
                     return False
                 if problem.target.prior.over_orders:
-                    move_in_order(chain)
+                    ops.move_in_order(chain)
                 counts.moves[level, kind, 0] += 1
                 counts.moves[level, kind, 1] += outcome
                 position[2] += 1

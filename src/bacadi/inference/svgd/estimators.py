@@ -14,22 +14,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from bacadi.config.choices import Choice, option
+from bacadi.relaxed import latent
 from bacadi.relaxed.density import Density
-from bacadi.relaxed.latent import (
-    Alpha,
-    Noise,
-    Particle,
-    RandomKey,
-    Structures,
-    edge_scores,
-    hard_bernoulli,
-    limit_graph,
-    limit_targets,
-    log_bernoulli,
-    off_diagonal,
-    soft_bernoulli,
-    target_logits,
-)
+from bacadi.relaxed.latent import Alpha, Graphs, Particle, RandomKey, Structures, target_logits
 
 Chains = Float[Array, "R C d"]
 TEMPERING_POWER = 4
@@ -60,12 +47,14 @@ class AbstractEstimator(Choice):
 
 def edge_logits(particle: Particle, alpha: Alpha) -> Float[Array, "d d"]:
     """α u_i · v_j, -∞ on the diagonal."""
-    return jnp.where(off_diagonal(particle.z.shape[1]), alpha * edge_scores(particle.z), -jnp.inf)
+    return jnp.where(latent.off_diagonal(particle.z.shape[1]), alpha * latent.edge_scores(particle.z), -jnp.inf)
 
 
-def draw_noise(key: RandomKey, n_samples: int, density: Density) -> Noise:
-    """Logistic noise for `n_samples` structures."""
-    return Noise.draw(key, (density.n_variables, density.n_contexts, n_samples), density.dtype)
+def draw_noise(key: RandomKey, n_samples: int, density: Density) -> Structures:
+    """Logistic noise: `sigmoid(logit + noise)` is a Gumbel-softmax sample, its sign a Bernoulli one."""
+    d, keys = density.n_variables, jax.random.split(key)
+    shapes = (d, n_samples, d), (density.n_contexts, n_samples, d)
+    return Structures(*(jax.random.logistic(*item, density.dtype) for item in zip(keys, shapes, strict=True)))
 
 
 def log_mean_exp(values: Float[Array, "S ..."]) -> Float[Array, "..."]:
@@ -76,9 +65,7 @@ def log_mean_exp(values: Float[Array, "S ..."]) -> Float[Array, "..."]:
 def log_expectation(columns: Float[Array, "S d"], by_column: bool) -> Float[Array, ""]:
     """log E[Ψ] from log Ψ of S samples. Columns of (G, I) are independent and Ψ is a product over them, so E[Ψ] is
     the product of the expectations of the columns; taken that way, S samples serve as S^d."""
-    if by_column:
-        return jnp.sum(log_mean_exp(columns))
-    return log_mean_exp(jnp.sum(columns, axis=1))
+    return jnp.sum(log_mean_exp(columns)) if by_column else log_mean_exp(jnp.sum(columns, axis=1))
 
 
 class RelaxedEstimator(AbstractEstimator):
@@ -96,9 +83,9 @@ class RelaxedEstimator(AbstractEstimator):
         noise = draw_noise(key, self.n_samples, density)
 
         def log_expected_psi(particle: Particle) -> Float[Array, ""]:
-            graphs = soft_bernoulli(edge_logits(particle, alpha), noise.graphs, self.temperature)
+            graphs = latent.soft_bernoulli(edge_logits(particle, alpha), noise.graphs, self.temperature)
             logits = target_logits(particle.gamma, alpha, density.known_targets)
-            targets = soft_bernoulli(logits, noise.targets, self.temperature)
+            targets = latent.soft_bernoulli(logits, noise.targets, self.temperature)
             columns = density.log_psi(particle.theta, particle.theta_int, Structures(graphs, targets))
             return log_expectation(columns, self.by_column)
 
@@ -117,24 +104,24 @@ class BlockwiseEstimator(AbstractEstimator):
 
     def __call__(self, key: RandomKey, particle: Particle, chains: PyTree, alpha: Alpha, density: Density) -> Psi:
         noise, known = draw_noise(key, self.n_samples, density), density.known_targets
-        graphs = hard_bernoulli(edge_logits(particle, alpha), noise.graphs)
-        targets = hard_bernoulli(target_logits(particle.gamma, alpha, known), noise.targets)
+        graphs = latent.hard_bernoulli(edge_logits(particle, alpha), noise.graphs)
+        targets = latent.hard_bernoulli(target_logits(particle.gamma, alpha, known), noise.targets)
 
-        def log_expected_psi(theta: PyTree, theta_int: PyTree, structures: Structures) -> Float[Array, ""]:
-            return log_expectation(density.log_psi(theta, theta_int, structures), self.by_column)
+        parameters = particle.theta, particle.theta_int
+
+        def log_expected_psi(parameters: tuple[PyTree, PyTree], structures: Structures) -> Float[Array, ""]:
+            return log_expectation(density.log_psi(*parameters, structures), self.by_column)
 
         def by_graphs(z: Array) -> Float[Array, ""]:
             logits = edge_logits(particle._replace(z=z), alpha)
-            soft = soft_bernoulli(logits, noise.graphs, self.temperature)
-            return log_expected_psi(particle.theta, particle.theta_int, Structures(soft, targets))
+            soft = latent.soft_bernoulli(logits, noise.graphs, self.temperature)
+            return log_expected_psi(parameters, Structures(soft, targets))
 
         def by_targets(gamma: Array) -> Float[Array, ""]:
-            soft = soft_bernoulli(target_logits(gamma, alpha, known), noise.targets, self.temperature)
-            return log_expected_psi(particle.theta, particle.theta_int, Structures(graphs, soft))
+            soft = latent.soft_bernoulli(target_logits(gamma, alpha, known), noise.targets, self.temperature)
+            return log_expected_psi(parameters, Structures(graphs, soft))
 
-        value, of_parameters = jax.value_and_grad(log_expected_psi, argnums=(0, 1))(
-            particle.theta, particle.theta_int, Structures(graphs, targets)
-        )
+        value, of_parameters = jax.value_and_grad(log_expected_psi)(parameters, Structures(graphs, targets))
         grad = Particle(jax.grad(by_graphs)(particle.z), jax.grad(by_targets)(particle.gamma), *of_parameters)
         return Psi(value, grad, chains)
 
@@ -172,7 +159,7 @@ class GibbsEstimator(AbstractEstimator):
         if self.acyclic:
             logits = logits.at[: density.n_variables].set(-jnp.inf)
         shape = (logits.shape[0], self.n_chains, logits.shape[1])
-        return hard_bernoulli(logits, jax.random.logistic(key, shape, logits.dtype))
+        return latent.hard_bernoulli(logits, jax.random.logistic(key, shape, logits.dtype))
 
     def __call__(self, key: RandomKey, particle: Particle, chains: Chains, alpha: Alpha, density: Density) -> Psi:
         chains, probs = _gibbs_sweeps(key, chains, self._target(particle, alpha, density), self.n_sweeps)
@@ -269,8 +256,8 @@ class LimitGraphs(AbstractReader):
     """Proposition 2: one graph G_∞(Z) and one set of targets I_∞(Γ) per particle."""
 
     def read(self, key: RandomKey, particle: Particle, chains: PyTree, alpha: Alpha, density: Density) -> Discrete:
-        graph = limit_graph(particle.z).astype(density.dtype)
-        targets = limit_targets(particle.gamma, density.known_targets).astype(density.dtype)
+        graph = latent.limit_graph(particle.z).astype(density.dtype)
+        targets = latent.limit_targets(particle.gamma, density.known_targets).astype(density.dtype)
         return Discrete(graph[None], targets[None], density.log_joint(particle, graph, targets)[None])
 
 
@@ -293,16 +280,16 @@ class FiniteAlpha(AbstractReader):
         theta, theta_int = particle.theta, particle.theta_int
         logits = target_logits(particle.gamma, alpha, density.known_targets)
         candidates = self._candidates(key_noise, particle, alpha, density)
-        log_p = log_bernoulli(edge_logits(particle, alpha), candidates.graphs)
+        log_p = latent.log_bernoulli(edge_logits(particle, alpha), candidates.graphs)
         if density.has_parameters:
             log_p = log_p + density.log_psi_over_targets(theta, theta_int, candidates.graphs, logits)
             repeated = _repeated(candidates.graphs)
         else:
-            log_p = log_p + log_bernoulli(logits, candidates.targets)
+            log_p = log_p + latent.log_bernoulli(logits, candidates.targets)
             log_p = log_p + density.log_psi(theta, theta_int, candidates)
             repeated = _repeated(jnp.concatenate(candidates))
-        weight = jnp.where(repeated, -jnp.inf, log_p)
-        chain = jax.vmap(lambda k: _choose_columns(k, candidates.graphs, weight, self.n_sweeps))
+        log_p = jnp.where(repeated, -jnp.inf, log_p)
+        chain = jax.vmap(lambda k: _choose_columns(k, candidates.graphs, log_p, self.n_sweeps))
         columns = chain(jax.random.split(key_chain, self.n_draws))
         graphs, targets = (jnp.take_along_axis(item, columns[None], axis=1) for item in candidates)
         return _with_targets(key_target, particle, Structures(graphs, targets), alpha, density)
@@ -312,13 +299,13 @@ class FiniteAlpha(AbstractReader):
         targets beside them are those of the limit or sampled, too."""
         noise, dtype = draw_noise(key, self.n_candidates, density), density.dtype
         d, logits = density.n_variables, target_logits(particle.gamma, alpha, density.known_targets)
-        limit = limit_graph(particle.z).astype(dtype)[:, None, :]
-        neighbours = jnp.abs(limit - jnp.eye(d, dtype=dtype)[:, :, None]) * off_diagonal(d)[:, None, :]
-        sampled = hard_bernoulli(edge_logits(particle, alpha), noise.graphs)
+        limit = latent.limit_graph(particle.z).astype(dtype)[:, None, :]
+        neighbours = jnp.abs(limit - jnp.eye(d, dtype=dtype)[:, :, None]) * latent.off_diagonal(d)[:, None, :]
+        sampled = latent.hard_bernoulli(edge_logits(particle, alpha), noise.graphs)
         graphs = jnp.concatenate([jnp.zeros_like(limit), limit, neighbours, sampled], axis=1)
-        fixed = limit_targets(particle.gamma, density.known_targets).astype(dtype)[:, None, :]
+        fixed = latent.limit_targets(particle.gamma, density.known_targets).astype(dtype)[:, None, :]
         fixed = jnp.broadcast_to(fixed, (density.n_contexts, d + 2, d))
-        return Structures(graphs, jnp.concatenate([fixed, hard_bernoulli(logits, noise.targets)], axis=1))
+        return Structures(graphs, jnp.concatenate([fixed, latent.hard_bernoulli(logits, noise.targets)], axis=1))
 
 
 class FromChains(AbstractReader):
@@ -329,11 +316,9 @@ class FromChains(AbstractReader):
         return _with_targets(key, particle, Structures(chains[:d], chains[d:]), alpha, density)
 
 
-def _with_targets(
-    key: RandomKey, particle: Particle, structures: Structures, alpha: Alpha, density: Density
-) -> Discrete:
+def _with_targets(key: RandomKey, particle: Particle, drawn: Structures, alpha: Alpha, density: Density) -> Discrete:
     """The structures with targets from p(I | G, Ω, D) where Θ is explicit, and their log joint density."""
-    graphs, targets = structures
+    graphs, targets = drawn
     if density.has_parameters:
         logits = target_logits(particle.gamma, alpha, density.known_targets)
         odds = logits[:, None, :] + density.target_odds(particle.theta, particle.theta_int, graphs)
@@ -349,21 +334,19 @@ def _repeated(columns: Float[Array, "a S d"]) -> Bool[Array, "S d"]:
     return jnp.any(jnp.tril(jnp.moveaxis(same, 2, 0), -1), axis=2).T
 
 
-def _choose_columns(
-    key: RandomKey, candidates: Float[Array, "d S d"], log_weight: Float[Array, "S d"], n_sweeps: int
-) -> Int[Array, " d"]:
-    """One candidate for every column such that they make a DAG, with probability ∝ Π_j exp(log_weight), by annealed
+def _choose_columns(key: RandomKey, candidates: Graphs, log_p: Float[Array, "S d"], n_sweeps: int) -> Int[Array, " d"]:
+    """One candidate for every column such that they make a DAG, with probability ∝ Π_j exp(log_p), by annealed
     Gibbs sampling over columns. Candidate 0 is the empty column, so there is always one that closes no cycle."""
     d = candidates.shape[0]
     key_order, key_choice = jax.random.split(key)
     order = jax.vmap(lambda k: jax.random.permutation(k, d))(jax.random.split(key_order, n_sweeps)).reshape(-1)
-    coldness = jnp.repeat(jnp.minimum(jnp.geomspace(1e-3, 1e3, n_sweeps, dtype=log_weight.dtype), 1.0), d)
+    coldness = jnp.repeat(jnp.minimum(jnp.geomspace(1e-3, 1e3, n_sweeps, dtype=log_p.dtype), 1.0), d)
 
     def update(columns: Int[Array, " d"], item: tuple[Array, Array, Array]) -> tuple[Int[Array, " d"], None]:
         j, cold, key = item
         graph = jnp.take_along_axis(candidates, columns[None, None, :], axis=1)[:, 0].at[:, j].set(0)
         closes_cycle = descendants(graph)[j] @ candidates[:, :, j] > 0
-        choice = jax.random.categorical(key, jnp.where(closes_cycle, -jnp.inf, cold * log_weight[:, j]))
+        choice = jax.random.categorical(key, jnp.where(closes_cycle, -jnp.inf, cold * log_p[:, j]))
         return columns.at[j].set(choice.astype(columns.dtype)), None
 
     keys = jax.random.split(key_choice, len(order))

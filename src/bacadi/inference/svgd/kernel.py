@@ -70,12 +70,8 @@ class SteinKernel(Choice):
             factor = jnp.exp(-distances / (2 * tau))
             kernel = kernel + factor
             slopes |= dict.fromkeys(blocks, factor / tau)
-        return Particle(
-            *(
-                _direction(kernel, slopes[name], block, getattr(score, name)) if name in slopes else block
-                for name, block in particles._asdict().items()
-            )
-        )
+        moved = {b: _direction(kernel, slope, getattr(particles, b), getattr(score, b)) for b, slope in slopes.items()}
+        return particles._replace(**moved)
 
 
 def _direction(kernel: Float[Array, "L L"], slope: Float[Array, "L L"], block: PyTree, score: PyTree) -> PyTree:

@@ -15,29 +15,15 @@ from bacadi.errors import ConfigError, InferenceError
 from bacadi.evidence.reading import PROBE
 from bacadi.inference.checkpoint import Checkpoint, checkpoint_of
 from bacadi.inference.method import AbstractMethod, Monitor, Problem, Progress
-from bacadi.inference.svgd.estimators import (
-    AbstractEstimator,
-    AbstractReader,
-    FiniteAlpha,
-    FromChains,
-    GibbsEstimator,
-    RelaxedEstimator,
-)
+from bacadi.inference.svgd import estimators
 from bacadi.inference.svgd.kernel import SteinKernel
 from bacadi.inference.svgd.particles import to_posterior
 from bacadi.model.model import Model
 from bacadi.posterior.posterior import Posterior
 from bacadi.posterior.weights import Tempered
+from bacadi.relaxed import latent
 from bacadi.relaxed.density import Density
-from bacadi.relaxed.latent import (
-    AbstractExpectedAcyclicity,
-    AcyclicityOfProbs,
-    Particle,
-    RandomKey,
-    acyclicity,
-    edge_probs,
-    limit_graph,
-)
+from bacadi.relaxed.latent import Particle, RandomKey
 
 CHUNK = 64
 """Most steps that one call of `advance` takes, so that progress, guard and checkpoint get their turn."""
@@ -93,14 +79,14 @@ class SVGD(AbstractMethod):
 
     n_particles: int = option(20, least=1)
     n_steps: int = option(2000, least=1)
-    estimator: AbstractEstimator = RelaxedEstimator()
+    estimator: estimators.AbstractEstimator = estimators.RelaxedEstimator()
     kernel: SteinKernel = SteinKernel()
     alpha: Any = option(Ramp(0.01), names="schedule")
     beta: Any = option(Ramp(2.0), names="schedule")
-    expected_acyclicity: AbstractExpectedAcyclicity = AcyclicityOfProbs()
+    expected_acyclicity: latent.AbstractExpectedAcyclicity = latent.AcyclicityOfProbs()
     optimizer: Any = option(RMSprop(0.01), names="optimizer")
     latent_dim: int | None = option(None, least=1)
-    reader: AbstractReader = FiniteAlpha()
+    reader: estimators.AbstractReader = estimators.FiniteAlpha()
     weighting: Any = option(Tempered(0.5), names="weighting")
     collapsed: bool = True
     target_sweeps: int = option(3, least=0)
@@ -108,7 +94,7 @@ class SVGD(AbstractMethod):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.reader, FromChains) and not isinstance(self.estimator, GibbsEstimator):
+        if isinstance(self.reader, estimators.FromChains) and not isinstance(self.estimator, estimators.GibbsEstimator):
             raise ConfigError("Particles can be read by their chains only with the estimator 'gibbs'; choose it.")
 
     @property
@@ -190,16 +176,15 @@ def score(
 
     def log_prior(z: Array, gamma: Array) -> tuple[Float[Array, ""], Float[Array, ""]]:
         expected = svgd.expected_acyclicity(key_acyclic, z, alpha)
-        log_graph = model.graph_prior.log_prob(edge_probs(z, alpha))  # type: ignore[attr-defined]
+        log_graph = model.graph_prior.log_prob(latent.edge_probs(z, alpha))  # type: ignore[attr-defined]
         log_p = model.latent_prior.log_prob(z) + log_graph
         return log_p - beta * expected + model.target_prior.log_prob(gamma, alpha), expected
 
-    (log_p, expected), (grad_z, grad_gamma) = jax.value_and_grad(log_prior, argnums=(0, 1), has_aux=True)(
-        particle.z, particle.gamma
-    )
+    with_grad = jax.value_and_grad(log_prior, argnums=(0, 1), has_aux=True)
+    (log_p, expected), (grad_z, grad_gamma) = with_grad(particle.z, particle.gamma)
     log_psi, grad, chains = svgd.estimator(key_psi, particle, chains, alpha, density)
     grad = grad._replace(z=grad.z + grad_z, gamma=grad.gamma + grad_gamma)
-    limit = acyclicity(limit_graph(particle.z).astype(particle.z.dtype))
+    limit = latent.acyclicity(latent.limit_graph(particle.z).astype(particle.z.dtype))
     return grad, Info(log_p + log_psi, expected, limit), chains
 
 
@@ -208,27 +193,16 @@ def step(key: RandomKey, state: State, descent: Descent) -> tuple[State, Info]:
     svgd = descent.svgd
     keys = jax.random.split(key, svgd.n_particles)
     # One particle at a time keeps the samples of a particle in cache; the products are large enough by themselves.
-    scores, info, chains = jax.lax.map(
-        lambda item: score(item[0], item[1], item[2], state.step, descent), (keys, state.particles, state.chains)
-    )
-    direction = svgd.kernel.stein_direction(state.particles, scores)
-    updates, optimizer = descent.optimizer.update(
-        jax.tree.map(jnp.negative, direction), state.optimizer, state.particles
-    )
+    items = keys, state.particles, state.chains
+    scores, info, chains = jax.lax.map(lambda item: score(item[0], item[1], item[2], state.step, descent), items)
+    downhill = jax.tree.map(jnp.negative, svgd.kernel.stein_direction(state.particles, scores))
+    updates, optimizer = descent.optimizer.update(downhill, state.optimizer, state.particles)
     particles = optax.apply_updates(state.particles, updates)
     moved = State(particles, optimizer, state.step + 1, state.bad_block, chains)
-    bad = _first_bad_block(moved.particles)
-    kept = jax.tree.map(lambda new, old: jnp.where(bad < 0, new, old), moved, state)
-    return kept._replace(bad_block=bad), info
-
-
-def _first_bad_block(particles: Particle) -> Int[Array, ""]:
-    finite = [
-        jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(block)] or [jnp.asarray(True)]))
-        for block in particles
-    ]
-    bad = ~jnp.stack(finite)
-    return jnp.where(jnp.any(bad), jnp.argmax(bad), -1).astype(jnp.int32)
+    bad = jnp.array([sum(jnp.sum(~jnp.isfinite(leaf)) for leaf in jax.tree.leaves(block)) for block in particles]) > 0
+    first = jnp.where(jnp.any(bad), jnp.argmax(bad), -1).astype(jnp.int32)
+    kept = jax.tree.map(lambda new, old: jnp.where(first < 0, new, old), moved, state)
+    return kept._replace(bad_block=first), info
 
 
 @eqx.filter_jit(donate="all-except-first")

@@ -1,6 +1,7 @@
 """From the particles of SVGD to a `Posterior`: their graphs and targets, what these weigh, and parameters by name."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,9 +15,8 @@ from bacadi.data.contexts import Scaling
 from bacadi.data.labelled import Labelled
 from bacadi.errors import NoClosedForm
 from bacadi.evidence.collapsed import CollapsedPosterior
-from bacadi.evidence.reading import collapse
 from bacadi.graph.dag import is_acyclic
-from bacadi.inference.mcmc.start import fit_hyperparameters
+from bacadi.inference.collapsed import collapsed_problem
 from bacadi.inference.method import Problem
 from bacadi.inference.svgd.estimators import Discrete
 from bacadi.model.mechanism import AbstractMechanism
@@ -57,24 +57,20 @@ def to_posterior(descent: "Descent", state: "State", trace: "Info", problem: Pro
         draws = ParticleDraws(*(np.swapaxes(leaf, 0, 1) for leaf in draws))
         parameters = {name: Labelled(part.values.swapaxes(0, 1), part.dims) for name, part in parameters.items()}
     known = Labelled(np.asarray(descent.density.known_targets), ("context", "node"))
-    return Posterior.from_draws(
-        problem.data,
-        *draws,
-        weighting=(lambda log_p: rule(log_p.T).T) if one_each else rule,
-        parameters=parameters,
-        sample_stats=_statistics(trace),
-        constant_data={"known_target": known} | problem.unit_constants(),
-        attrs={"n_cyclic_particles": _cyclic_particles(state), "collapsed_weights": collapsed is not None},
-    )
+    limits = np.asarray(jax.vmap(limit_graph)(state.particles.z))
+    attrs = {"n_cyclic_particles": int((~is_acyclic(limits)).sum()), "collapsed_weights": collapsed is not None}
+    constants = {"known_target": known} | problem.unit_constants()
+    fields: Any = {"parameters": parameters, "sample_stats": _statistics(trace), "constant_data": constants}
+    weighting = (lambda log_p: rule(log_p.T).T) if one_each else rule
+    return Posterior.from_draws(problem.data, *draws, weighting=weighting, attrs=attrs, **fields)
 
 
 def collapsed_posterior(problem: Problem) -> CollapsedPosterior | None:
     """The collapsed reading of the Θ that particles have, with what is known of targets; None where there is none."""
     try:
-        reading = collapse(as_particle_model(problem.model), problem.standardized, problem.knowledge)
+        return collapsed_problem(replace(problem, model=as_particle_model(problem.model)))
     except NoClosedForm:
         return None
-    return fit_hyperparameters(reading, problem.standardized)
 
 
 def as_particle_model(model: Model) -> Model:
@@ -90,47 +86,32 @@ def collapse_draws(
     """The same graphs with targets from p(I | G, D) and log p(G, I | D), parameters and effects integrated out.
 
     Given the graph, log p(I | D) is a sum over variables. `n_sweeps` Gibbs sweeps over the contexts run from the
-    targets of the draw, all variables of all draws at once.
+    targets of the draw, all variables of all draws at once: p(target | rest) has the log odds of the prior plus the
+    gain in evidence.
     """
     shape, (m, d) = draws.log_p.shape, draws.targets.shape[-2:]
     acyclic = is_acyclic(draws.graphs)
     graphs, targets = draws.graphs[acyclic], draws.targets[acyclic]
-    n = len(graphs)
-    parents, states = graphs.swapaxes(1, 2).reshape(n * d, d) > 0, targets.swapaxes(1, 2).reshape(n * d, m)
-    columns = _Columns(collapsed, parents, states)
-    columns.sweep(rng, n_sweeps)
+    n, prior = len(graphs), collapsed.prior
+    nodes, parents = np.tile(np.arange(d), n), graphs.swapaxes(1, 2).reshape(n * d, d) > 0
+    states = np.ascontiguousarray(targets.swapaxes(1, 2).reshape(n * d, m))
+    with np.errstate(invalid="ignore"):
+        log_odds = (prior.state_log_prior[..., 1] - prior.state_log_prior[..., 0])[:, nodes]
+    now = collapsed.evidence.log_evidences(nodes, parents, states)
+    for k in np.tile(np.arange(m), n_sweeps):
+        flipped = states.copy()
+        flipped[:, k] ^= 1
+        other = collapsed.evidence.log_evidences(nodes, parents, flipped)
+        gain = np.where(flipped[:, k] > 0, other - now, now - other)
+        target = log_odds[k] + gain + rng.logistic(size=len(gain)) > 0
+        now = np.where(target != (states[:, k] > 0), other, now)
+        states[:, k] = target
     redrawn, log_p = draws.targets.copy(), np.full(shape, -np.inf)
-    redrawn[acyclic] = columns.states.reshape(n, d, m).swapaxes(1, 2)
-    prior = collapsed.prior
+    redrawn[acyclic] = states.reshape(n, d, m).swapaxes(1, 2)
     pairs = zip(graphs, redrawn[acyclic], strict=True)
     log_prior = np.array([prior.log_prob_graph(g) + prior.log_prob_states(i) for g, i in pairs])
-    log_p[acyclic] = columns.log_p.reshape(n, d).sum(axis=1) + log_prior
+    log_p[acyclic] = now.reshape(n, d).sum(axis=1) + log_prior
     return ParticleDraws(draws.graphs, redrawn, log_p)
-
-
-class _Columns:
-    """Columns of draws, variables in turn: parents, states in the contexts and log evidence of each."""
-
-    def __init__(self, collapsed: CollapsedPosterior, parents: np.ndarray, states: np.ndarray) -> None:
-        self.evidence, d = collapsed.evidence, parents.shape[1]
-        self.nodes = np.tile(np.arange(d), len(parents) // d)
-        self.parents, self.states = np.ascontiguousarray(parents), np.ascontiguousarray(states)
-        with np.errstate(invalid="ignore"):
-            log_odds = collapsed.prior.state_log_prior[..., 1] - collapsed.prior.state_log_prior[..., 0]
-        self.log_odds = log_odds[:, self.nodes]
-        self.log_p = self.evidence.log_evidences(self.nodes, self.parents, self.states)
-
-    def sweep(self, rng: np.random.Generator, n_sweeps: int) -> None:
-        """Gibbs sweeps: p(target | rest) has the log odds of the prior plus the gain in evidence."""
-        for k in np.tile(np.arange(self.states.shape[1]), n_sweeps):
-            flipped = self.states.copy()
-            flipped[:, k] ^= 1
-            other = self.evidence.log_evidences(self.nodes, self.parents, flipped)
-            gain = np.where(flipped[:, k] > 0, other - self.log_p, self.log_p - other)
-            target = self.log_odds[k] + gain + rng.logistic(size=len(gain)) > 0
-            changed = target != (self.states[:, k] > 0)
-            self.states[:, k] = target
-            self.log_p = np.where(changed, other, self.log_p)
 
 
 def _read(descent: "Descent", state: "State") -> ParticleDraws:
@@ -164,12 +145,9 @@ def _parameters(
         return parts
 
     every = [[labelled(number, graph) for graph in of_particle] for number, of_particle in enumerate(graphs)]
-    dims = {name: part.dims for name, part in every[0][0].items()}
-    dtype = descent.density.dtype
-    return {
-        name: Labelled(np.array([[draw[name].values for draw in row] for row in every], dtype), axes)
-        for name, axes in dims.items()
-    }
+    first, dtype = every[0][0], descent.density.dtype
+    stacked = {name: np.array([[draw[name].values for draw in row] for row in every], dtype) for name in first}
+    return {name: Labelled(values, first[name].dims) for name, values in stacked.items()}
 
 
 def _by_particle(weighting: Weighting, log_p: Float[np.ndarray, "L n"]) -> Float[np.ndarray, "L n"]:
@@ -182,16 +160,7 @@ def _by_particle(weighting: Weighting, log_p: Float[np.ndarray, "L n"]) -> Float
     return np.where(kept, particle - np.log(np.maximum(n, 1)), -np.inf)
 
 
-def _cyclic_particles(state: "State") -> int:
-    """How many particles have a cyclic graph as α → ∞."""
-    limits = np.asarray(jax.vmap(limit_graph)(state.particles.z))
-    return int((~is_acyclic(limits)).sum())
-
-
 def _statistics(trace: Any) -> dict[str, Labelled]:
     log_posterior, expected, limit = (np.asarray(values) for values in trace)
-    return {
-        "energy_trace": Labelled(-log_posterior, ("step", "particle")),
-        "expected_acyclicity_trace": Labelled(expected, ("step", "particle")),
-        "acyclic_trace": Labelled(limit == 0, ("step", "particle")),
-    }
+    traces = {"energy": -log_posterior, "expected_acyclicity": expected, "acyclic": limit == 0}
+    return {f"{name}_trace": Labelled(values, ("step", "particle")) for name, values in traces.items()}
