@@ -386,3 +386,36 @@ def test_a_long_run_says_beforehand_how_long(run: Run, plain: list[str], monkeyp
 def test_the_request_is_validated() -> None:
     with pytest.raises(bacadi.BacadiError, match="--seed is 'abc'"):
         run_module.Request(Path("a.csv"), "context", seed="abc")  # type: ignore[arg-type]
+
+
+def test_a_finished_run_can_be_extended(
+    run: Run, plain: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Draws of both runs, in proportion to their sweeps; interrupted as well; and again."""
+    folder, other = tmp_path / "run", tmp_path / "other"
+    for out in (folder, other):
+        assert run(*plain, "--sweeps", 400, "--draws", 200, "--out", out).exit_code == 0
+    first = bacadi.load(folder / "posterior.nc")
+    assert_refused(run("resume", folder, "--sweeps", 300), "more than these")
+    assert run("resume", folder, "--sweeps", 1200).exit_code == 0
+    longer = bacadi.load(folder / "posterior.nc")
+    assert longer.attrs["n_sweeps"] == 1200 and longer.n_draws == 200
+    kept = {graph.tobytes() for graph in first.graph[0]}
+    old = [graph.tobytes() in kept for graph in longer.graph[0]]
+    assert np.mean(old[:33]) > 0.9  # 240 of 720 recorded sweeps are those of the first run
+    np.testing.assert_allclose(longer.edge_probabilities(), first.edge_probabilities(), atol=0.3)
+    with monkeypatch.context() as patch:
+        interrupt_at(3, patch)
+        assert run("resume", other, "--sweeps", 1200).exit_code == 130
+    assert_refused(run("resume", other, "--sweeps", 2000), "not finished")
+    assert run("resume", other).exit_code == 0
+    for name in RESULTS:
+        assert content(folder)[name] == content(other)[name]
+    assert set(content(other)) == {*RESULTS, "config.json", "log.jsonl"}
+    assert run("resume", other, "--sweeps", 1300).exit_code == 0
+    assert bacadi.load(other / "posterior.nc").attrs["n_sweeps"] == 1300
+
+
+def test_only_runs_of_mcmc_can_be_extended(run: Run, plain: list[str], tmp_path: Path) -> None:
+    assert run(*plain, "--method", "exact").exit_code == 0
+    assert_refused(run("resume", tmp_path / "run", "--sweeps", 300), "exact cannot be extended")

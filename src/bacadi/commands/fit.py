@@ -84,17 +84,26 @@ def fit(
 
 def resume(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The --out folder of a fit that was interrupted.")],
+    sweeps: Annotated[int | None, typer.Option(help="mcmc: extend a finished run to so many sweeps in all.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no summary.")] = False,
     modules: Annotated[
         list[str] | None, typer.Option("--import", help="Module of a class of your own that the run names.")
     ] = None,
 ) -> None:
-    """Continue an interrupted fit; the result is the same as without the interruption, bit for bit."""
+    """Continue an interrupted fit; the result is the same as without the interruption, bit for bit.
+
+    With --sweeps a finished run of mcmc goes on from its last draws, and the new ones are added.
+    """
     begun = time.monotonic()
     from bacadi.commands.run import RunFolder, conclude, is_finished, read_record
 
     read_record(folder)
-    if is_finished(folder):
-        typer.echo(f"The run in {folder} is complete already; there is nothing to resume.")
-    else:
-        conclude(RunFolder.load(folder, tuple(modules or ())).resume(quiet, begun), folder, quiet)
+    if is_finished(folder) and sweeps is None:
+        typer.echo(f"The run in {folder} is complete already; there is nothing to resume (--sweeps N extends it).")
+        return
+    run, extend = RunFolder.load(folder, tuple(modules or ())), sweeps is not None
+    if sweeps is not None:
+        if not is_finished(folder):
+            raise ConfigError(f"The run in '{folder}' is not finished; resume it without --sweeps first.")
+        run = run.extended(sweeps)
+    conclude(run.resume(quiet, begun, extend), folder, quiet)

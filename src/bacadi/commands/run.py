@@ -28,7 +28,7 @@ from bacadi.inference.method import Monitor, Problem
 from bacadi.model.knowledge import Knowledge
 from bacadi.model.model import Model
 from bacadi.model.statements import UNKNOWN, from_record, labels_of, stated, to_record
-from bacadi.posterior import Posterior, write_results
+from bacadi.posterior import Posterior, load, write_results
 
 CONFIG, LOG, CHECKPOINT, POSTERIOR = "config.json", "log.jsonl", "checkpoint.npz", "posterior.nc"
 RESULTS = ("edges.csv", "targets.csv", POSTERIOR)
@@ -87,6 +87,7 @@ class RunFolder:
     sha256: str
     warnings: tuple[str, ...] = ()
     overwrite: bool = False
+    extends: int = 0
 
     @classmethod
     def prepare(
@@ -123,7 +124,8 @@ class RunFolder:
             )
         try:
             data, _ = request.read()
-            run = cls(path, request, configuration, data, from_record(known, labels_of(data)), digest)
+            known = from_record(known, labels_of(data))
+            run = cls(path, request, configuration, data, known, digest, extends=int(record.get("extends", 0)))
             run.check()
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise damaged from error
@@ -144,7 +146,18 @@ class RunFolder:
             "method": self.configuration.name,
             "preset": self.configuration.preset,
             "configuration": self.configuration.table(),
+            **({"extends": self.extends} if self.extends else {}),
         }
+
+    def extended(self, sweeps: int) -> "RunFolder":
+        """The run that brings a finished one to so many sweeps; its results stay until there are new ones."""
+        method, made = self.configuration.method, load(self.path / POSTERIOR).attrs.get("n_sweeps", 0)
+        if not method.can_extend:
+            raise ConfigError(f"A run of method {self.configuration.name} cannot be extended; start a new one.")
+        if not sweeps > made:
+            raise ConfigError(f"The run has made {made} sweeps; give --sweeps more than these to extend it.")
+        changed = self.configuration._replace(method=method.replace(n_sweeps=sweeps - made))
+        return replace(self, configuration=changed, extends=made)
 
     def start(self, quiet: bool = False, begun: float | None = None) -> Posterior:
         """Run from the first step; what is in the folder is replaced only where that was asked for.
@@ -159,10 +172,13 @@ class RunFolder:
             self.check_free(but=LOG)  # another run may have come and gone in the meantime
             for name in (*RESULTS, CHECKPOINT):  # they would not belong to the new configuration
                 (self.path / name).unlink(missing_ok=True)
-            write_text(self.path / CONFIG, json.dumps(self.record(), indent=2, ensure_ascii=False) + "\n")
+            self._write_record()
             log.clear()
             log.write("start", **self._facts())
             return self._carry_out(log, quiet, begun)
+
+    def _write_record(self) -> None:
+        write_text(self.path / CONFIG, json.dumps(self.record(), indent=2, ensure_ascii=False) + "\n")
 
     def check_free(self, but: str = "") -> None:
         """Refuse a folder that holds a run or files of our names, unless they are to be overwritten."""
@@ -184,12 +200,15 @@ class RunFolder:
                 "replace it with --overwrite."
             )
 
-    def resume(self, quiet: bool = False, begun: float | None = None) -> Posterior:
-        """Run from the checkpoint, or from the first step where none was saved."""
+    def resume(self, quiet: bool = False, begun: float | None = None, extend: bool = False) -> Posterior:
+        """Run from the checkpoint, or from the first step where none was saved; `extend` begins an extension."""
         check_outputs((self.path / name for name in RESULTS), "folder", True, self.request.inputs)
         with Log(self.path / LOG) as log:
+            if extend:
+                (self.path / CHECKPOINT).unlink(missing_ok=True)
+                self._write_record()
             saved = (self.path / CHECKPOINT).exists()
-            if not saved:
+            if not saved and not self.extends:
                 say("No checkpoint had been saved, so the run starts over; the result is the same.", err=True)
             log.write("resume", checkpoint=saved, **self._facts())
             return self._carry_out(log, quiet, begun)
@@ -235,6 +254,7 @@ class RunFolder:
             seed=self.request.seed,
             knowledge=self.knowledge,
             monitor=Monitor(watch, self.path / CHECKPOINT, self.request.checkpoint_seconds, watch.warn, begun),
+            extends=load(self.path / POSTERIOR) if self.extends else None,
         )
         extra = {"preset": chosen.preset, "data_sha256": self.sha256}
         return replace(posterior, attrs=posterior.attrs | extra)
@@ -289,8 +309,13 @@ def holds_run(folder: Path) -> bool:
 
 
 def is_finished(folder: Path) -> bool:
-    """Whether the results are there and nothing is left to do."""
-    return (folder / POSTERIOR).exists() and not (folder / CHECKPOINT).exists()
+    """Whether the results are there and nothing is left to do: of an extension, whether they have its sweeps."""
+    if not (folder / POSTERIOR).exists():
+        return False
+    extends = (_record_of(folder / CONFIG) or {}).get("extends", 0)
+    if extends:
+        return load(folder / POSTERIOR).attrs.get("n_sweeps", 0) > extends
+    return not (folder / CHECKPOINT).exists()
 
 
 def _record_of(path: Path) -> dict[str, Any] | None:

@@ -94,7 +94,9 @@ def checkpoint_of(monitor: Monitor, problem: Problem, method: AbstractMethod) ->
     if monitor.checkpoint is None:
         return None
     known = problem.knowledge
-    digest = hashlib.sha256(fingerprint_text([problem.model, method, problem.seed, known.max_parents]).encode())
+    extended = 0 if problem.extends is None else int(problem.extends.attrs["n_sweeps"])
+    run = [problem.model, method, problem.seed, known.max_parents, extended]
+    digest = hashlib.sha256(fingerprint_text(run).encode())
     counts = np.zeros(0) if known.target_count_log is None else known.target_count_log
     for array in (problem.data.x, problem.data.context, known.edge_log_odds, known.target_log_odds, counts):
         digest.update(np.ascontiguousarray(array).tobytes())

@@ -27,6 +27,7 @@ def fit(
     known_targets: Float[np.ndarray, "M d"] | None = None,
     knowledge: Knowledge | None = None,
     monitor: Monitor | None = None,
+    extends: Posterior | None = None,
 ) -> Posterior:
     """The posterior of graph, targets and parameters given the data; equal arguments give equal posteriors.
 
@@ -42,6 +43,7 @@ def fit(
             is to be inferred.
         knowledge: more of the kind: edges, limits of parents, likely targets and their number.
         monitor: who hears of the progress and where the run keeps its checkpoint.
+        extends: an earlier posterior of the same data, model and method (MCMC); the new draws are added to its own.
 
     >>> from bacadi.inference.mcmc.method import MCMC
     >>> from bacadi.simulate import SyntheticSpec, simulate
@@ -56,7 +58,7 @@ def fit(
         )
     model, method = resolve(model, method)
     knowledge = knowledge or Knowledge.none(data.n_variables, data.n_contexts, Labels(data.variables, data.contexts))
-    problem = Problem(data, model, knowledge.known_targets(known_targets), seed)
+    problem = Problem(data, model, knowledge.known_targets(known_targets), seed, extends)
     method.check(problem)
     posterior = method.fit(problem, monitor or Monitor())
     attrs = {

@@ -28,12 +28,16 @@ from bacadi.posterior.posterior import Posterior
 
 @dataclass(frozen=True)
 class Problem:
-    """What a posterior is wanted of. Methods that bring their own model (the baselines) do not read `model`."""
+    """What a posterior is wanted of. Methods that bring their own model (the baselines) do not read `model`.
+
+    `extends` is an earlier posterior of the same problem, to whose draws more are to be added.
+    """
 
     data: ContextData
     model: Model
     knowledge: Knowledge
     seed: int = 0
+    extends: Posterior | None = None
 
     @property
     def known_targets(self) -> Float[np.ndarray, "M d"]:
@@ -111,11 +115,13 @@ class AbstractMethod(Choice):
     """A way from a problem to its posterior; equal arguments give equal posteriors, bit for bit on one machine.
 
     `takes_all_knowledge` says what a method can do with `Knowledge`: all of it, or certain targets alone;
-    `reads_model` whether it fits `Problem.model` or brings its own.
+    `reads_model` whether it fits `Problem.model` or brings its own, `can_extend` whether it adds draws to those of an
+    earlier posterior.
     """
 
     takes_all_knowledge: ClassVar[bool] = False
     reads_model: ClassVar[bool] = True
+    can_extend: ClassVar[bool] = False
 
     @property
     def n_results(self) -> int:
@@ -130,6 +136,8 @@ class AbstractMethod(Choice):
         """Refuse, before anything is run or written, what this method cannot do with the data and the knowledge."""
         if problem.data.n_rows == 0:
             raise ConfigError("There are no rows to learn from; give data with at least one row.")
+        if problem.extends is not None and not self.can_extend:
+            raise ConfigError(f"A run of method {name_of_method(self)} cannot be extended; start a new one.")
         d, m = problem.data.n_variables, problem.data.n_contexts
         if self.n_results * d * (d + m) > total_memory():
             raise ConfigError(

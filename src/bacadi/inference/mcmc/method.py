@@ -58,6 +58,7 @@ class MCMC(AbstractMethod):
     """
 
     takes_all_knowledge = True
+    can_extend = True
 
     n_draws: int = option(1000, least=1)
     n_replicas: int = option(2, least=2)
@@ -82,12 +83,14 @@ class MCMC(AbstractMethod):
         """Draw graphs and states by parallel tempering, then the parameters of each draw."""
         from bacadi.inference.collapsed import posterior_fields
         from bacadi.inference.mcmc.diagnostics import diagnose
-        from bacadi.inference.mcmc.run import Run
+        from bacadi.inference.mcmc.run import Run, pooled
 
         collapsed = collapse(problem.model, problem.standardized, problem.knowledge, self.max_parents)
         checkpoint, finish = checkpoint_of(monitor, problem, self), partial(seconds_to_finish, problem)
-        run = Run(collapsed, problem.standardized, self, problem.seed, monitor, checkpoint, finish)
+        run = Run(collapsed, problem.standardized, self, problem.seed, monitor, checkpoint, finish, problem.extends)
         draws, collapsed = run.go(), run.collapsed
+        if problem.extends is not None:
+            draws = pooled(problem.extends, draws)
         found = diagnose(draws.graphs, (draws.states > 0).astype(np.int8), draws.log_posterior, draws.swap_rates)
         rng = np.random.default_rng(np.random.SeedSequence(problem.seed).spawn(self.n_replicas + 1)[-1])
         data = problem.data
@@ -103,6 +106,7 @@ class MCMC(AbstractMethod):
                 "warnings": found.words(data.variables, data.contexts),
                 "n_sweeps": draws.n_sweeps,
                 "n_sweeps_planned": draws.n_planned,
+                "n_sweeps_recorded": draws.n_recorded,
             },
             **posterior_fields(rng, problem, collapsed, draws.graphs, draws.states),
         )

@@ -34,6 +34,7 @@ from bacadi.inference.mcmc.start import (
     searches_of,
 )
 from bacadi.inference.method import STARTING, Monitor, Progress
+from bacadi.posterior.posterior import Posterior
 
 # When the ladder is adapted, as shares of the burn-in: after windows that grow, so that each is better informed.
 ADAPTATIONS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.55, 0.75)
@@ -53,7 +54,8 @@ class Finish(NamedTuple):
 
 
 class ChainDraws(NamedTuple):
-    """What a run recorded, replicas along the first axis, and how many of the sweeps planned it made."""
+    """What a run recorded, replicas along the first axis; how many of the sweeps planned it made, how many of these
+    after the burn-in."""
 
     graphs: Int8[np.ndarray, "R n d d"]
     states: Int8[np.ndarray, "R n M d"]
@@ -62,6 +64,7 @@ class ChainDraws(NamedTuple):
     acceptance: Float[np.ndarray, "R 8"]
     n_sweeps: int
     n_planned: int
+    n_recorded: int
 
 
 class Run:
@@ -79,6 +82,7 @@ class Run:
         checkpoint: where the run keeps its state, and goes on from where there is one.
         finish: how long it takes from the last sweep to the end of all work, by a few structures; asked for where there
             is a time budget.
+        extends: a posterior whose draws are the starts; random numbers are others than in its own run.
     """
 
     def __init__(
@@ -90,7 +94,9 @@ class Run:
         monitor: Monitor | None = None,
         checkpoint: Checkpoint | None = None,
         finish: Callable[[CollapsedPosterior, Sequence[Structure]], Finish] | None = None,
+        extends: Posterior | None = None,
     ) -> None:
+        self.extends, entropy = extends, seed if extends is None else [seed, int(extends.attrs["n_sweeps"])]
         self.collapsed, self.data, self.method, self.finish = collapsed, data, method, finish
         self.monitor, self.checkpoint = monitor or Monitor(), checkpoint
         self.begun = time.monotonic() if self.monitor.begun is None else self.monitor.begun
@@ -100,7 +106,7 @@ class Run:
         self.burn_in = max(int(self.total * method.burn_in), 1)
         self.adaptations = {int(share * self.burn_in) for share in ADAPTATIONS} - {0}
         self.wanted = math.ceil(method.n_draws / method.n_replicas)
-        self.generators = [np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(method.n_replicas)]
+        self.generators = [np.random.default_rng(s) for s in np.random.SeedSequence(entropy).spawn(method.n_replicas)]
         self.replicas: list[Replica] = []
         self.started = 0.0
         self.interrupted, self.deadline = threading.Event(), math.inf
@@ -135,7 +141,8 @@ class Run:
             self.deadline = self.begun + START_SHARE * budget
         if saved is None:
             self.collapsed = fit_hyperparameters(self.collapsed, self.data, self._over)
-        self._make_replicas(self._starts(pool, searched))
+        starts = self._starts(pool, searched) if self.extends is None else self._draws_of(self.extends)
+        self._make_replicas(starts)
         self.started = self._seconds()
         if budget is not None:
             self._plan_finish(budget)
@@ -160,6 +167,16 @@ class Run:
                 self._save(self._start_arrays(searched))
             raise
         return [task.result() for task in tasks]
+
+    def _draws_of(self, posterior: Posterior) -> list[list[Structure]]:
+        """Draws of a posterior as starts: for each replica the last of its own, then some at random."""
+        states, starts = states_of(posterior), []
+        for r, rng in enumerate(self.generators):
+            at = np.append(
+                posterior.graph.shape[1] - 1, rng.integers(posterior.graph.shape[1], size=self.plan.n_levels - 1)
+            )
+            starts.append([Structure(posterior.graph[r, i], states[r, i]) for i in at])
+        return starts
 
     def _make_replicas(self, starts: list[list[Structure]] | None) -> None:
         """One replica per generator, from its starts, or blank where it will be restored."""
@@ -276,6 +293,7 @@ class Run:
             moved[:, :, 1] / np.maximum(moved[:, :, 0], 1),
             self.swept,
             self.plan.n_sweeps,
+            max(self.swept - self.burn_in, n),
         )
 
     def _save(self, arrays: dict[str, np.ndarray]) -> None:
@@ -370,6 +388,33 @@ class Run:
         return sweep
 
 
+def states_of(posterior: Posterior) -> Int8[np.ndarray, "R n M d"]:
+    """The states of all draws of a posterior that `MCMC` made."""
+    kept = posterior.parameters.get("effect_state")
+    return np.asarray(posterior.intervention_target if kept is None else kept.values, np.int8)
+
+
+def pooled(old: Posterior, new: ChainDraws) -> ChainDraws:
+    """The draws of an earlier run and of its extension, in proportion to the sweeps that each recorded."""
+    share = old.attrs["n_sweeps_recorded"] / (old.attrs["n_sweeps_recorded"] + new.n_recorded)
+    n_old, n_new = old.graph.shape[1], new.graphs.shape[1]
+    wanted = max(n_old, n_new)
+    total = int(min(wanted, n_old / share, n_new / max(1 - share, 1e-9)))
+    n_first = min(max(round(share * total), 1), n_old)
+    pairs = (
+        (old.graph, new.graphs),
+        (states_of(old), new.states),
+        (old.sample_stats["log_posterior"].values, new.log_posterior),
+    )
+    parts = [
+        np.concatenate([first[:, _places(n_old, n_first)], second[:, _places(n_new, max(total - n_first, 1))]], axis=1)
+        for first, second in pairs
+    ]
+    made, planned, recorded = (old.attrs[name] for name in ("n_sweeps", "n_sweeps_planned", "n_sweeps_recorded"))
+    counts = made + new.n_sweeps, planned + new.n_planned, recorded + new.n_recorded
+    return ChainDraws(parts[0], parts[1], parts[2], new.swap_rates, new.acceptance, *counts)
+
+
 def fault_of_replica(
     arrays: dict[str, np.ndarray], collapsed: CollapsedPosterior, n_moves: Int[np.ndarray, " L"], most_draws: int
 ) -> str | None:
@@ -444,6 +489,9 @@ def _searches(saved: dict[str, np.ndarray], n: int) -> list[Searched]:
 
 def _evenly(draws: list[Sample], n: int) -> list[Sample]:
     """`n` of the draws, evenly spaced, the last one among them."""
-    if len(draws) <= n:
-        return draws
-    return [draws[i] for i in np.linspace(0, len(draws) - 1, n + 1).round().astype(int)[1:]]
+    return [draws[i] for i in _places(len(draws), n)]
+
+
+def _places(n: int, wanted: int) -> Int[np.ndarray, " m"]:
+    """The places of `wanted` things, or of all, evenly spaced among n, the last one among them."""
+    return np.arange(n) if n <= wanted else np.linspace(0, n - 1, wanted + 1).round().astype(int)[1:]

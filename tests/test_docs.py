@@ -1,0 +1,92 @@
+"""What the documentation shows works: every TOML of the repository is decoded, every command runs at small settings."""
+
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from bacadi.cli import app
+from bacadi.config.layers import PRESETS, configure
+from bacadi.simulate.files import read_spec, write_task
+from bacadi.simulate.synthetic import SyntheticSpec
+from bacadi.simulate.task import simulate
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+# The names that the pages use for the context column and the control, of the README and of docs/tasks.md.
+COLUMNS = {"data.csv": ("condition", "control"), "task/data.csv": ("context", "obs")}
+SMALL = {
+    "fit": ("--sweeps", "40", "--draws", "8"),
+    "--method svgd": ("--steps", "20", "--particles", "4"),
+    "--method exact": (),
+}
+
+
+def blocks(page: Path, *languages: str) -> list[str]:
+    """The code blocks of a page in one of the languages ('' for none)."""
+    found = re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
+    return [text for language, text in found if language in languages]
+
+
+def commands(page: Path) -> list[str]:
+    """The commands of a page as one would type them, without what only a clone has."""
+    lines = [line for text in blocks(page, "", "console", "sh", "bash") for line in text.splitlines()]
+    typed = [re.sub(r"\s+#.*", "", line).strip().removeprefix("$ ").removeprefix(".venv/bin/") for line in lines]
+    return [line for line in typed if line.startswith("bacadi ")]
+
+
+def test_pages_have_commands() -> None:
+    assert sum(len(commands(page)) for page in PAGES) >= 8
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=lambda page: page.name)
+def test_every_command_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("examples", "studies"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
+    task = simulate(SyntheticSpec(n_variables=5), seed=0)
+    write_task(task, tmp_path / "made")
+    table = (tmp_path / "made" / "data.csv").read_text()
+    (tmp_path / "data.csv").write_text(table.replace("context", "condition").replace(",obs\n", ",control\n"))
+    for command in commands(page):
+        name, *rest = shlex.split(command)[1:]
+        small = next((more for text, more in SMALL.items() if text != "fit" and text in command), SMALL["fit"])
+        result = CliRunner().invoke(app, [name, *rest, *(small if name == "fit" else ())])
+        assert result.exit_code == 0, f"{command}\n{result.output}"
+
+
+@pytest.mark.parametrize("path", sorted([*ROOT.glob("examples/*.toml"), *ROOT.glob("benchmarks/*.toml")]), ids=str)
+def test_every_configuration_is_decoded(path: Path) -> None:
+    if "type" in tomllib.loads(path.read_text()):
+        read_spec(path)
+    else:
+        configure(file=path)
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("studies/tasks/*.toml")), ids=lambda path: path.stem)
+def test_every_specification_is_decoded(path: Path) -> None:
+    assert read_spec(path).n_variables >= 5
+
+
+def shown() -> list[tuple[str, str]]:
+    return [(f"{page.name} {i}", text) for page in PAGES for i, text in enumerate(blocks(page, "toml"))]
+
+
+@pytest.mark.parametrize("text", [text for _, text in shown()], ids=[name for name, _ in shown()])
+def test_every_table_of_the_pages_is_decoded(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "shown.toml"
+    path.write_text(text)
+    table = tomllib.loads(text)
+    if "type" in table:
+        read_spec(path)
+    elif set(table) <= {"model", "method", "knowledge"} and "mine:" not in text:
+        configure(file=path)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("method", ["auto", "svgd"])
+def test_every_preset_is_decoded(preset: str, method: str) -> None:
+    assert configure(method, preset).preset == preset
