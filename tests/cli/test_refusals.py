@@ -113,7 +113,10 @@ def test_numbers_beyond_all_bounds(number: str, options: tuple[str, ...], run: R
 @pytest.mark.parametrize(
     "options", [("--draws",), ("--method", "exact", "--draws"), ("--method", "jci-pc", "--samples")]
 )
-def test_what_does_not_fit_into_memory(options: tuple[str, ...], run: Run, plain: list[str]) -> None:
+def test_what_does_not_fit_into_memory(
+    options: tuple[str, ...], run: Run, plain: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bacadi.inference.method.total_memory", lambda: 1e9)
     assert_refused(run(*plain, *options, 10**9), "memory")
     assert not Path(plain[-1]).exists()
 
@@ -123,7 +126,10 @@ def test_what_does_not_fit_into_memory(options: tuple[str, ...], run: Run, plain
     "key",
     ["n_variables = {}", "n_observational = {}", "[interventions]\nn_contexts = {}", "[held_out]\nn_contexts = {}"],
 )
-def test_tasks_beyond_all_bounds(key: str, number: object, run: Run, tmp_path: Path) -> None:
+def test_tasks_beyond_all_bounds(
+    key: str, number: object, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bacadi.simulate.task.total_memory", lambda: 1e9)
     spec = tmp_path / "spec.toml"
     spec.write_text('type = "synthetic"\n' + key.format(number))
     assert_refused(run("simulate", spec, "--out", tmp_path / "task"))

@@ -3,6 +3,7 @@
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -419,3 +420,54 @@ def test_a_finished_run_can_be_extended(
 def test_only_runs_of_mcmc_can_be_extended(run: Run, plain: list[str], tmp_path: Path) -> None:
     assert run(*plain, "--method", "exact").exit_code == 0
     assert_refused(run("resume", tmp_path / "run", "--sweeps", 300), "exact cannot be extended")
+
+
+def test_a_home_that_cannot_be_written_to(plain: list[str], tmp_path: Path) -> None:
+    """As another user without a home, and with a package of root's: compiled code goes to a folder of its own."""
+    if os.name != "posix" or os.getuid() != 0 or shutil.which("setpriv") is None:
+        pytest.skip("only root can become another user, and needs setpriv for it")
+    if subprocess.run([*NOBODY, "test", "-r", bacadi.__file__]).returncode:
+        pytest.skip("another user cannot read the package")
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(0o777)
+    environment = {name: value for name, value in os.environ.items() if name not in ("HOME", "NUMBA_CACHE_DIR")}
+    done = subprocess.run(
+        [*NOBODY, *command(*plain, *QUICK)], env=environment, capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("NUMBA_CACHE_DIR") == 1
+    assert set(content(tmp_path / "run")) == {*RESULTS, "config.json", "log.jsonl"}
+
+
+NOBODY = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
+
+
+def test_a_crafted_checkpoint_of_svgd(
+    run: Run, arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        interrupt_at(1, patch)
+        assert run(*arguments).exit_code == 130
+    path = tmp_path / "run" / "checkpoint.npz"
+    with np.load(path) as file:
+        arrays = {name: file[name] for name in file.files}
+    (step,) = (name for name in arrays if name.endswith(".step"))
+    for value in (np.array(-7, np.int32), np.array(10**6, np.int32), np.zeros(3, np.int32), np.array(2.5)):
+        np.savez(path, **(arrays | {step: value}))
+        assert_refused(run("resume", tmp_path / "run"), "checkpoint", "damaged")
+    np.savez(path, **arrays)
+    assert run("resume", tmp_path / "run").exit_code == 0
+
+
+def test_all_pairs_of_an_exact_run_as_json(run: Run, plain: list[str], tmp_path: Path) -> None:
+    assert run(*plain, "--method", "exact").exit_code == 0
+    exported = run("export", tmp_path / "run", "--to", "json", "--threshold", 0)
+    assert exported.exit_code == 0 and len(json.loads(exported.stdout)["nodes"]) == 3
+
+
+def test_target_sweeps_with_the_preset_of_the_authors(run: Run, plain: list[str], tmp_path: Path) -> None:
+    config = tmp_path / "sweeps.toml"
+    config.write_text("[method]\ntype = 'svgd'\ntarget_sweeps = 2\n")
+    small = ("--method", "svgd", "--preset", "authors", "--config", config, "--steps", 10, "--particles", 4)
+    result = run(*plain, *small)
+    assert (result.exit_code in (0, 2) and result.exception is None) or isinstance(result.exception, SystemExit)

@@ -22,9 +22,9 @@ def test_the_bar_follows_the_clock_where_time_is_short(tmp_path: Path) -> None:
 
 
 def test_openings_of_the_methods(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mcmc, "is_compiled", lambda: False)
+    monkeypatch.setattr(mcmc, "is_compiled", lambda model: False)
     assert "compiling the sampler, once" in configure().method.opening()
-    monkeypatch.setattr(mcmc, "is_compiled", lambda: True)
+    monkeypatch.setattr(mcmc, "is_compiled", lambda model: True)
     assert configure().method.opening() == "starting"
     assert "compiling" in configure("svgd").method.opening()
     assert "5 bootstrap samples together" in configure("dcdi-g").method.opening()

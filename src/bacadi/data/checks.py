@@ -85,6 +85,7 @@ def _rows(index: pd.Index, mask: Mask) -> str:
 
 # Squares of the values are summed in single precision, so the square has to be representable, not only the value.
 LARGEST = float(np.sqrt(np.finfo(np.float32).max))
+SMALLEST = float(np.sqrt(np.finfo(np.float32).tiny))
 
 _SPELLINGS = (
     (r"\s*[-+]?\d*,\d+(?:[eE][-+]?\d+)?\s*", "a decimal comma,", "write numbers with a point, as in 1.5"),
@@ -146,6 +147,11 @@ def cell_findings(series: pd.Series, values: Float[np.ndarray, " n"], text: Mask
         remedy = f"(limit {LARGEST:.1e}); express the column in a larger unit"
         what = f"the value {values[np.argmax(huge)]:.3g} in {_rows(index, huge)}"
         yield error("overflow", f"{column} has {what}, too large to be squared in single precision {remedy}.")
+    size = np.abs(values[np.isfinite(values)]).max(initial=0.0)
+    if 0 < size < SMALLEST:
+        remedy = f"(limit {SMALLEST:.1e}); express the column in a smaller unit"
+        what = f"no value beyond {size:.3g}"
+        yield error("underflow", f"{column} has {what}, too small to be squared in single precision {remedy}.")
 
 
 def _text(series: pd.Series, text: Mask) -> str:

@@ -81,6 +81,15 @@ def _use_private_cache() -> None:
     )
 
 
+def is_cached(function: Any) -> bool:
+    """Whether a compiled function is in the cache, compiled after the code was last changed."""
+    folder, code = function.stats.cache_path, function.py_func
+    # The name of an index of the cache: module, function, line, interpreter.
+    name = f"{code.__module__.rpartition('.')[2]}.{code.__name__}-*.nbi"
+    indices = [] if folder is None else Path(folder).glob(name)
+    return any(index.stat().st_mtime_ns >= _STAMP[0] for index in indices)
+
+
 def cache_folder() -> str:
     """Where compiled code is kept."""
     return str(_NUMBA.CACHE_DIR or _PACKAGE)

@@ -139,7 +139,8 @@ class AbstractMethod(Choice):
         if problem.extends is not None and not self.can_extend:
             raise ConfigError(f"A run of method {name_of_method(self)} cannot be extended; start a new one.")
         d, m = problem.data.n_variables, problem.data.n_contexts
-        if self.n_results * d * (d + m) > total_memory():
+        # Graph and targets take a byte per pair, parameters four, and all is copied on the way to the file.
+        if 10 * self.n_results * d * (d + m) > total_memory():
             raise ConfigError(
                 f"{self.n_results} draws of {counted(d, 'variable')} and {counted(m, 'context')} do not fit into the "
                 "memory of this machine; ask for fewer."

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -15,7 +14,9 @@ from bacadi.evidence.collapsed import CollapsedPosterior
 from bacadi.evidence.reading import PROBE, collapse
 from bacadi.inference.checkpoint import checkpoint_of
 from bacadi.inference.method import STARTING, AbstractMethod, Monitor, Problem
+from bacadi.model.integrated import GaussianProcess
 from bacadi.model.model import Model
+from bacadi.model.neural import NeuralGaussian
 from bacadi.posterior import weights
 from bacadi.posterior.posterior import Posterior
 
@@ -112,7 +113,7 @@ class MCMC(AbstractMethod):
         )
 
     def opening(self, model: Model | None = None) -> str:
-        return STARTING if is_compiled() else "compiling the sampler, once, for about a minute"
+        return STARTING if is_compiled(model) else "compiling the sampler, once, for about a minute"
 
     def plan(self, d: int, costly: bool) -> "LadderPlan":
         """The numbers to run with. Scores that cost milliseconds leave no time for high temperatures, where few of
@@ -163,11 +164,11 @@ class LadderPlan(NamedTuple):
         return (self.moves_per_sweep * (1 + more)).astype(np.int64)
 
 
-def is_compiled() -> bool:
-    """Whether numba's cache holds the sampler, compiled after the source was last changed."""
+def is_compiled(model: Model | None = None) -> bool:
+    """Whether numba's cache holds the sampler, and the Gaussian processes of a model that needs them."""
+    from bacadi.evidence.compiled import is_cached
+    from bacadi.evidence.gp import linalg
     from bacadi.inference.mcmc import moves
 
-    folder, source = moves.advance.stats.cache_path, Path(moves.__file__)
-    # The name of an index of the cache: module, function, line, interpreter.
-    indices = [] if folder is None else Path(folder).glob(f"{source.stem}.advance-*.nbi")
-    return any(index.stat().st_mtime >= source.stat().st_mtime for index in indices)
+    gaussian_process = model is not None and isinstance(model.mechanism, NeuralGaussian | GaussianProcess)
+    return is_cached(moves.advance) and (not gaussian_process or is_cached(linalg.factorise))

@@ -263,6 +263,10 @@ def _start(descent: Descent, checkpoint: Checkpoint | None) -> tuple[State, Any]
     saved = None if checkpoint is None else checkpoint.load((state, trace))
     if saved is None:
         return state, trace
+    step, bad_block = int(saved[0].step), int(saved[0].bad_block)
+    finite = all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(saved[0].particles))
+    if checkpoint is not None and not (0 <= step <= svgd.n_steps and bad_block == -1 and finite):
+        raise checkpoint.refusal("a step is out of range, or a particle is no number")
     return jax.tree.map(lambda new, like: jnp.asarray(new, like.dtype), saved[0], state), saved[1]
 
 
