@@ -454,7 +454,7 @@ def test_a_crafted_checkpoint_of_svgd(
     (step,) = (name for name in arrays if name.endswith(".step"))
     for value in (np.array(-7, np.int32), np.array(10**6, np.int32), np.zeros(3, np.int32), np.array(2.5)):
         np.savez(path, **(arrays | {step: value}))
-        assert_refused(run("resume", tmp_path / "run"), "checkpoint", "damaged")
+        assert_refused(run("resume", tmp_path / "run", "--quiet"), "checkpoint", "damaged")
     np.savez(path, **arrays)
     assert run("resume", tmp_path / "run").exit_code == 0
 
@@ -469,5 +469,4 @@ def test_target_sweeps_with_the_preset_of_the_authors(run: Run, plain: list[str]
     config = tmp_path / "sweeps.toml"
     config.write_text("[method]\ntype = 'svgd'\ntarget_sweeps = 2\n")
     small = ("--method", "svgd", "--preset", "authors", "--config", config, "--steps", 10, "--particles", 4)
-    result = run(*plain, *small)
-    assert (result.exit_code in (0, 2) and result.exception is None) or isinstance(result.exception, SystemExit)
+    assert run(*plain, *small).exit_code == 0

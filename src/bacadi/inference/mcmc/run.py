@@ -1,8 +1,7 @@
 """The run of `MCMC`: starts, burn-in and draws of all replicas, one thread each, within a time budget if there is one.
 
 A run goes on from its checkpoint as if it had never been interrupted: a checkpoint holds the chains and draws of all
-replicas or, before there are any, the searches for their starts that came to an end. It is validated before compiled
-code sees it, because a file may come from anywhere.
+replicas or, before there are any, the searches for their starts that came to an end (`state`).
 """
 
 import math
@@ -19,13 +18,11 @@ from jaxtyping import Float, Int, Int8
 
 from bacadi.data.contexts import ContextData
 from bacadi.errors import InferenceError
-from bacadi.evidence.collapsed import CollapsedPosterior, StructurePrior
-from bacadi.graph.dag import is_acyclic
+from bacadi.evidence.collapsed import CollapsedPosterior
 from bacadi.inference.checkpoint import Checkpoint
 from bacadi.inference.mcmc.ladder import Replica, Sample, blank_chains, compiled_target, empty_memory
 from bacadi.inference.mcmc.method import MCMC
 from bacadi.inference.mcmc.start import (
-    Local,
     Orders,
     Searched,
     Structure,
@@ -33,6 +30,7 @@ from bacadi.inference.mcmc.start import (
     initial,
     searches_of,
 )
+from bacadi.inference.mcmc.state import LISTS, Limits, faults, of_replica, searches
 from bacadi.inference.method import STARTING, Monitor, Progress
 from bacadi.posterior.posterior import Posterior
 
@@ -42,8 +40,6 @@ OBSERVE = 2  # sweeps between two looks at the structures of the burn-in
 START_TEMPERATURE = 40.0  # of the hottest level before it is adapted
 START_SHARE, FINISH_SHARE = 0.25, 0.3  # of a time budget: most that the search for starts and the end may take
 _CHUNK_SECONDS = 0.5
-_SEARCH = ("replica", "node", "before", "score", "parents", "state")
-_LISTS = ("draws.graphs", "draws.states", "draws.log_posterior", *(f"start.{name}" for name in _SEARCH))
 
 
 class Finish(NamedTuple):
@@ -136,7 +132,7 @@ class Run:
             self.collapsed = replace(self.collapsed, evidence=evidence)
             if "sweep" in saved:
                 return self._restore(saved)
-            searched = _searches(saved, n)
+            searched = searches(saved, n)
         if budget is not None:
             self.deadline = self.begun + START_SHARE * budget
         if saved is None:
@@ -334,44 +330,12 @@ class Run:
         if self.checkpoint is None or not self.checkpoint.path.exists():
             return None
         self._make_replicas(None)
-        saved = self.checkpoint.load_arrays(self._arrays(0), self._start_arrays([]), lists=_LISTS)
+        saved = self.checkpoint.load_arrays(self._arrays(0), self._start_arrays([]), lists=LISTS)
         self.replicas = []
-        if saved is not None and (what := self._fault(saved)):
+        limits = Limits(len(self.generators), self.total, self.wanted, self.n_moves)
+        if saved is not None and (what := next(faults(saved, self.collapsed, limits), None)):
             raise self.checkpoint.refusal(what)
         return saved
-
-    def _fault(self, saved: dict[str, np.ndarray]) -> str | None:
-        """What makes no sense in a checkpoint."""
-        if not (np.isfinite(saved["seconds"]).all() and (saved["seconds"] >= 0).all()):
-            return "the time is no time"
-        if ((saved["hyperparameters"] < 0) | (saved["hyperparameters"] >= self.collapsed.evidence.n_options)).any():
-            return "there are no such hyper-parameters"
-        if "sweep" not in saved:
-            return self._fault_of_searches(saved)
-        sweep, burn_in, wanted = saved["sweep"].tolist()
-        if not (0 <= sweep <= self.total and 0 <= burn_in <= self.total and 1 <= wanted <= self.wanted):
-            return "the number of a sweep is out of range"
-        for r in range(len(self.generators)):
-            part = _of_replica(saved, r)
-            if what := fault_of_replica(part, self.collapsed, self.n_moves, 2 * self.wanted):
-                return what
-            if part["position"][0] != sweep:
-                return "the number of a sweep is out of range"
-        return None
-
-    def _fault_of_searches(self, saved: dict[str, np.ndarray]) -> str | None:
-        of = {name.removeprefix("start."): array for name, array in saved.items() if name.startswith("start.")}
-        prior, node, state = self.collapsed.prior, of["node"], of["state"].astype(int)
-        if len({len(array) for array in of.values()}) != 1:
-            return "the searches are not as many everywhere"
-        inside = ((of["replica"] >= 0) & (of["replica"] < len(self.generators)) & (node >= 0)).all()
-        if not inside or (node >= prior.edge_log_odds.shape[0]).any():
-            return "a number of a search is out of range"
-        if not ((of["before"] <= 1).all() and (of["parents"] <= of["before"] | prior.required.T[node]).all()):
-            return "the parents of a search are none"
-        if not _states_allowed(prior, state, node) or not np.isfinite(of["score"]).all():
-            return "the states or the score of a search are none"
-        return None
 
     def _restore(self, saved: dict[str, np.ndarray]) -> int:
         """Go back to a state, and return its sweep. What was learnt follows from what was seen."""
@@ -379,7 +343,7 @@ class Run:
         self.started = float(saved["seconds"][1])
         self._make_replicas(None)
         for r, replica in enumerate(self.replicas):
-            replica.restore(_of_replica(saved, r))
+            replica.restore(of_replica(saved, r))
             if sweep >= self.burn_in:
                 replica.learn()
         if self.method.time_budget is not None:
@@ -413,78 +377,6 @@ def pooled(old: Posterior, new: ChainDraws) -> ChainDraws:
     made, planned, recorded = (old.attrs[name] for name in ("n_sweeps", "n_sweeps_planned", "n_sweeps_recorded"))
     counts = made + new.n_sweeps, planned + new.n_planned, recorded + new.n_recorded
     return ChainDraws(parts[0], parts[1], parts[2], new.swap_rates, new.acceptance, *counts)
-
-
-def fault_of_replica(
-    arrays: dict[str, np.ndarray], collapsed: CollapsedPosterior, n_moves: Int[np.ndarray, " L"], most_draws: int
-) -> str | None:
-    """What makes no sense in the arrays of a replica, whose shapes and types are right: compiled code follows every
-    index in them, and would believe every count."""
-    of, prior = (lambda name: arrays[f"chains.{name}"]), collapsed.prior
-    edges, states, parents, betas = of("edges"), of("states"), of("parents"), arrays["betas"]
-    n, d, _ = edges.shape
-    draws = arrays["draws.graphs"], arrays["draws.states"], arrays["draws.log_posterior"]
-    graphs, targets = np.concatenate([edges, draws[0]]), np.concatenate([states.transpose(0, 2, 1), draws[1]])
-    if len({len(draw) for draw in draws}) != 1 or len(draws[0]) > most_draws or arrays["every"] < 1:
-        return "the number of draws is out of range"
-    if ((graphs != 0) & (graphs != 1)).any() or not is_acyclic(graphs).all():
-        return "a graph has a cycle or is none"
-    if any(np.isneginf(prior.log_prob_ordered(graph.astype(np.int8))) for graph in graphs):
-        return "a graph breaks what is known"
-    if not _states_allowed(prior, targets, None):
-        return "a state is out of range"
-    is_parent = np.arange(d) < of("n_parents")[:, :, None]
-    listed = np.zeros((n, d, d), int)
-    if (parents < 0).any() or (parents >= d).any() or (of("n_parents") != edges.sum(axis=1)).any():
-        return "a list of parents is out of range"
-    np.add.at(listed, (*(np.nonzero(is_parent)[:1]), parents[is_parent], np.nonzero(is_parent)[1]), 1)
-    if (listed != edges).any() or (of("n_targets") != (states > 0).sum(axis=1)).any():
-        return "lists of parents or targets do not fit the graphs"
-    if (np.sort(of("place"), axis=1) != np.arange(d)).any() or (np.sort(of("at_level")) != np.arange(n)).any():
-        return "an order is none"
-    if prior.over_orders and (edges.astype(bool) & (of("place")[:, :, None] > of("place")[:, None, :])).any():
-        return "an order is none"
-    numbers = (
-        of("score"),
-        of("log_prior"),
-        draws[2],
-        arrays["counts.swaps"],
-        *(arrays[f"seen.{x}"] for x in ("edges", "targets", "n")),
-    )
-    if not all(np.isfinite(array).all() for array in numbers) or not of("rng").any():
-        return "a score is no number"
-    counts = arrays["counts.moves"]
-    if (counts < 0).any() or (counts[..., 1] > counts[..., 0]).any() or any((a < 0).any() for a in numbers[3:]):
-        return "a count is out of range"
-    if betas[0] != 1 or not ((betas > 0) & (betas <= 1)).all() or (np.diff(betas) > 0).any():
-        return "the temperatures are none"
-    _, level, move = arrays["position"].tolist()
-    if not (0 <= level <= n and 0 <= move <= n_moves.max()):
-        return "the place in a sweep is out of range"
-    return None
-
-
-def _states_allowed(prior: StructurePrior, states: np.ndarray, nodes: np.ndarray | None) -> bool:
-    """Whether states exist and the prior allows them: [n, M, d], or [n, M] of one node each."""
-    m, _, n_states = prior.state_log_prior.shape
-    if (states < 0).any() or (states >= n_states).any():
-        return False
-    if nodes is not None:
-        return bool((prior.state_log_prior[np.arange(m), nodes[:, None], states] > -np.inf).all())
-    return all(prior.log_prob_states(of.astype(np.int8)) > -np.inf for of in states)
-
-
-def _of_replica(saved: dict[str, np.ndarray], r: int) -> dict[str, np.ndarray]:
-    return {name.removeprefix(f"{r}."): array for name, array in saved.items() if name.startswith(f"{r}.")}
-
-
-def _searches(saved: dict[str, np.ndarray], n: int) -> list[Searched]:
-    """The searches of each replica as a checkpoint holds them."""
-    searched: list[Searched] = [{} for _ in range(n)]
-    columns = (saved[f"start.{name}"] for name in _SEARCH)
-    for replica, node, before, score, parents, state in zip(*columns, strict=True):
-        searched[replica][int(node), before.astype(bool).tobytes()] = Local(float(score), parents.astype(bool), state)
-    return searched
 
 
 def _evenly(draws: list[Sample], n: int) -> list[Sample]:

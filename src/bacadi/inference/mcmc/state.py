@@ -1,0 +1,133 @@
+"""The state of a run as a checkpoint holds it, validated.
+
+A file may come from anywhere, and compiled code follows every index in it and believes every count. A checkpoint holds
+the arrays of all replicas (`0.chains.edges`, …) or, before there are any, the searches for their starts that came to an
+end, one per row (`start.node`, …). Names, shapes and types were compared before.
+"""
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Int
+
+from bacadi.evidence.collapsed import CollapsedPosterior, StructurePrior
+from bacadi.graph.dag import is_acyclic
+from bacadi.inference.mcmc.start import Local, Searched
+
+Arrays = dict[str, np.ndarray]
+
+SEARCH = ("replica", "node", "before", "score", "parents", "state")
+LISTS = ("draws.graphs", "draws.states", "draws.log_posterior", *(f"start.{name}" for name in SEARCH))
+"""Arrays that may have any length."""
+
+
+class Limits(NamedTuple):
+    """The numbers of a run that bound those of its state."""
+
+    n_replicas: int
+    n_sweeps: int
+    n_draws: int
+    n_moves: Int[np.ndarray, " L"]
+
+
+def of_replica(saved: Arrays, r: int) -> Arrays:
+    """The arrays of one replica."""
+    return {name.removeprefix(f"{r}."): array for name, array in saved.items() if name.startswith(f"{r}.")}
+
+
+def searches(saved: Arrays, n: int) -> list[Searched]:
+    """The searches of each of n replicas."""
+    found: list[Searched] = [{} for _ in range(n)]
+    for replica, node, before, score, parents, state in zip(*(saved[f"start.{name}"] for name in SEARCH), strict=True):
+        found[replica][int(node), before.astype(bool).tobytes()] = Local(float(score), parents.astype(bool), state)
+    return found
+
+
+def faults(saved: Arrays, collapsed: CollapsedPosterior, limits: Limits) -> Iterator[str]:
+    """What makes no sense in a checkpoint; what follows a fault may be meaningless itself."""
+    if not (np.isfinite(saved["seconds"]).all() and (saved["seconds"] >= 0).all()):
+        yield "the time is no time"
+    if ((saved["hyperparameters"] < 0) | (saved["hyperparameters"] >= collapsed.evidence.n_options)).any():
+        yield "there are no such hyper-parameters"
+    if "sweep" not in saved:
+        yield from _of_searches(saved, collapsed.prior, limits.n_replicas)
+        return
+    sweep, burn_in, wanted = saved["sweep"].tolist()
+    if not (0 <= sweep <= limits.n_sweeps and 0 <= burn_in <= limits.n_sweeps and 1 <= wanted <= limits.n_draws):
+        yield "the number of a sweep is out of range"
+    for r in range(limits.n_replicas):
+        arrays = of_replica(saved, r)
+        parts = _of_structures(arrays, collapsed.prior, limits), _of_chains(arrays, collapsed.prior)
+        yield from chain(*parts, _of_ladder(arrays, sweep, limits))
+
+
+def _of_searches(saved: Arrays, prior: StructurePrior, n_replicas: int) -> Iterator[str]:
+    replica, node, before, score, parents, state = (saved[f"start.{name}"] for name in SEARCH)
+    if len({len(saved[f"start.{name}"]) for name in SEARCH}) != 1:
+        yield "the searches are not as many everywhere"
+    if ((replica < 0) | (replica >= n_replicas) | (node < 0) | (node >= len(prior.edge_log_odds))).any():
+        yield "a number of a search is out of range"
+    if (before > 1).any() or (parents > (before | prior.required.T[node])).any():
+        yield "the parents of a search are none"
+    m, _, n_states = prior.state_log_prior.shape
+    if ((state < 0) | (state >= n_states)).any() or not np.isfinite(score).all():
+        yield "the states or the score of a search are none"
+    if (prior.state_log_prior[np.arange(m), node[:, None], state.astype(int)] == -np.inf).any():
+        yield "a search breaks what is known"
+
+
+def _of_structures(arrays: Arrays, prior: StructurePrior, limits: Limits) -> Iterator[str]:
+    """Of graphs and states, those of the chains and those that were drawn."""
+    draws = arrays["draws.graphs"], arrays["draws.states"], arrays["draws.log_posterior"]
+    if len({len(draw) for draw in draws}) != 1 or len(draws[0]) > 2 * limits.n_draws or arrays["every"] < 1:
+        yield "the number of draws is out of range"
+    graphs = np.concatenate([arrays["chains.edges"], draws[0]]).astype(np.int8)
+    states = np.concatenate([arrays["chains.states"].transpose(0, 2, 1), draws[1]])
+    if ((graphs != 0) & (graphs != 1)).any() or not is_acyclic(graphs).all():
+        yield "a graph has a cycle or is none"
+    if any(prior.log_prob_ordered(graph) == -np.inf for graph in graphs):
+        yield "a graph breaks what is known"
+    if ((states < 0) | (states >= prior.state_log_prior.shape[2])).any():
+        yield "a state is out of range"
+    if any(prior.log_prob_states(of) == -np.inf for of in states):
+        yield "a state breaks what is known"
+
+
+def _of_chains(arrays: Arrays, prior: StructurePrior) -> Iterator[str]:
+    """Of what follows from graphs and states, and of the orders."""
+    edges, states = arrays["chains.edges"], arrays["chains.states"]
+    parents, n_parents, place = (arrays[f"chains.{name}"] for name in ("parents", "n_parents", "place"))
+    n, d, _ = edges.shape
+    if ((parents < 0) | (parents >= d)).any() or (n_parents != edges.sum(axis=1)).any():
+        yield "a list of parents is out of range"
+    c, j, at = np.nonzero(np.arange(d) < n_parents[:, :, None])
+    listed = np.zeros((n, d, d), int)
+    np.add.at(listed, (c, parents[c, j, at], j), 1)
+    if (listed != edges).any() or (arrays["chains.n_targets"] != (states > 0).sum(axis=1)).any():
+        yield "lists of parents or targets do not fit the graphs"
+    backwards = edges.astype(bool) & (place[:, :, None] > place[:, None, :])
+    if (np.sort(place, axis=1) != np.arange(d)).any() or (prior.over_orders and backwards.any()):
+        yield "an order is none"
+    numbers = (arrays["chains.score"], arrays["chains.log_prior"], arrays["draws.log_posterior"])
+    if not all(np.isfinite(array).all() for array in numbers) or not arrays["chains.rng"].any():
+        yield "a score is no number"
+
+
+def _of_ladder(arrays: Arrays, sweep: int, limits: Limits) -> Iterator[str]:
+    """Of temperatures, counts and the place in the run."""
+    betas, moved, n = arrays["betas"], arrays["counts.moves"], len(limits.n_moves)
+    if (np.sort(arrays["chains.at_level"]) != np.arange(n)).any():
+        yield "a level is out of range"
+    if betas[0] != 1 or not ((betas > 0) & (betas <= 1)).all() or (np.diff(betas) > 0).any():
+        yield "the temperatures are none"
+    counts = [moved, arrays["counts.swaps"], *(arrays[f"seen.{name}"] for name in ("edges", "targets", "n"))]
+    if (
+        any(not (array >= 0).all() or np.isinf(array).any() for array in counts)
+        or (moved[..., 1] > moved[..., 0]).any()
+    ):
+        yield "a count is out of range"
+    at, level, move = arrays["position"].tolist()
+    if at != sweep or not (0 <= level <= n and 0 <= move <= limits.n_moves.max()):
+        yield "the place in a sweep is out of range"
