@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -422,21 +423,24 @@ def test_only_runs_of_mcmc_can_be_extended(run: Run, plain: list[str], tmp_path:
     assert_refused(run("resume", tmp_path / "run", "--sweeps", 300), "exact cannot be extended")
 
 
-def test_a_home_that_cannot_be_written_to(plain: list[str], tmp_path: Path) -> None:
+def test_a_home_that_cannot_be_written_to(plain: list[str]) -> None:
     """As another user without a home, and with a package of root's: compiled code goes to a folder of its own."""
     if os.name != "posix" or os.getuid() != 0 or shutil.which("setpriv") is None:
         pytest.skip("only root can become another user, and needs setpriv for it")
     if subprocess.run([*NOBODY, "test", "-r", bacadi.__file__]).returncode:
         pytest.skip("another user cannot read the package")
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o777)
     environment = {name: value for name, value in os.environ.items() if name not in ("HOME", "NUMBA_CACHE_DIR")}
-    done = subprocess.run(
-        [*NOBODY, *command(*plain, *QUICK)], env=environment, capture_output=True, text=True, cwd=tmp_path
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.count("NUMBA_CACHE_DIR") == 1
-    assert set(content(tmp_path / "run")) == {*RESULTS, "config.json", "log.jsonl"}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o777)
+        shutil.copy(plain[1], folder / "table.csv")
+        arguments = ("fit", folder / "table.csv", *plain[2:-1], folder / "run", *QUICK)
+        done = subprocess.run(
+            [*NOBODY, *command(*arguments)], env=environment, capture_output=True, text=True, cwd=folder
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stderr.count("NUMBA_CACHE_DIR") == 1
+        assert set(content(folder / "run")) == {*RESULTS, "config.json", "log.jsonl"}
 
 
 NOBODY = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")

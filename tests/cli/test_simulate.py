@@ -196,7 +196,7 @@ def test_other_refusals(run: Run, spec: Path, tmp_path: Path) -> None:
     spec.write_text('type = "synthetic"\n[mechanism]\ntype = "linear"\nweight_high = 1e150\n')
     assert_refused(run("simulate", spec, *out), "'small.toml'", "too large")
     spec.write_text('type = "synthetic"\nn_observational = 1000000000000000\n')
-    assert_refused(run("simulate", spec, *out), "'small.toml'", "memory")
+    assert_refused(run("simulate", spec, *out), "'small.toml'", "1000000000 at most")
     spec.write_text(EXPRESSION.replace("n_contexts = 2\nrows", "n_contexts = 9\nrows"))
     assert_refused(run("simulate", spec, *out), "'small.toml'", "9 held-out contexts")
     assert not (tmp_path / "task").exists()

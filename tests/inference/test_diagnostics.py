@@ -203,7 +203,7 @@ def test_words_for_every_criterion() -> None:
     assert sentence == "Not checked: 1 replica cannot show a missed mode; run 2."
     few = MIN_DRAWS - 1
     (sentence,) = diagnose(graphs[:, :few], targets[:, :few], score[:, :few], swaps).words(VARIABLES, CONTEXTS)
-    assert sentence.startswith(f"Not converged: {few} draws a replica cannot be judged")
+    assert sentence.startswith(f"Not converged: {few} draws per replica cannot be judged")
     short = diagnose(graphs[:, :30], targets[:, :30], score[:, :30], swaps).words(VARIABLES, CONTEXTS)
     assert any(line.startswith("Too few independent draws: the log posterior") for line in short)
     strict = Criteria(max_difference=0.0, max_error=0.0)

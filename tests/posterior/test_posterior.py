@@ -222,7 +222,7 @@ def test_data_give_names_sizes_and_scaling():
 def test_description_names_the_numbers_that_matter():
     targets = np.array([[[1, 0]], [[1, 1]], [[1, 0]]])
     text = two_variables([EDGE, EDGE, CYCLE], targets=targets).describe()
-    assert "3 draws, effective sample size 2.0, 1 cyclic" in text
+    assert "3 draws, effective sample size of their weights 2.0, 1 cyclic" in text
     assert "1 edges with probability above 0.5, 0 uncertain" in text
     assert "k: a (1.00)" in text
 

@@ -53,8 +53,8 @@ def counted(number: int, noun: str) -> str:
 def printable(text: str) -> str:
     """Text that a terminal shows as it is: control characters but the end of a line are spelt out.
 
-    >>> printable("a\x1b[31m")
-    'a\\x1b[31m'
+    >>> print(printable(chr(27) + "[31m"))
+    \\x1b[31m
     """
     return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
 

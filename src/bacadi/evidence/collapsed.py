@@ -192,6 +192,11 @@ def _count_prior(odds: Float[np.ndarray, "M d"], log_p: Float[np.ndarray, "M K"]
     return np.subtract(log_p, total, out=np.full((m, d + 1), -np.inf), where=~np.isneginf(total))
 
 
+def never() -> bool:
+    """What is asked whether time is over, where there is time without end."""
+    return False
+
+
 class AbstractEvidence(ABC):
     """Local terms of the collapsed posterior."""
 
@@ -213,7 +218,7 @@ class AbstractEvidence(ABC):
         return np.array([self.log_evidence(*request) for request in requests], float)
 
     def fit_hyperparameters(
-        self, graph: Int8[np.ndarray, "d d"], states: Int8[np.ndarray, "M d"], over: Callable[[], bool]
+        self, graph: Int8[np.ndarray, "d d"], states: Int8[np.ndarray, "M d"], over: Callable[[], bool] = never
     ) -> "AbstractEvidence":
         """The evidence with what is left to choose as this structure has it likeliest (empirical Bayes).
 

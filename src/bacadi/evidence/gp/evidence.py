@@ -22,7 +22,16 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 from bacadi.data.contexts import ContextData
 from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError, NoClosedForm
-from bacadi.evidence.collapsed import AbstractEvidence, Columns, EffectKind, EffectStates, Graphs, ParentSets, States
+from bacadi.evidence.collapsed import (
+    AbstractEvidence,
+    Columns,
+    EffectKind,
+    EffectStates,
+    Graphs,
+    ParentSets,
+    States,
+    never,
+)
 from bacadi.evidence.gp.draw import draw_functions
 from bacadi.evidence.gp.factor import Approximation, Group, NoisePrior, RowNoise, SortedRows
 from bacadi.model.integrated import GaussianProcess
@@ -113,7 +122,7 @@ class KernelEvidence(AbstractEvidence):
         return self._with_groups(tuple(self.options[i] for i in chosen))
 
     def fit_hyperparameters(
-        self, graph: Int8[np.ndarray, "d d"], states: Int8[np.ndarray, "M d"], over: Callable[[], bool]
+        self, graph: Int8[np.ndarray, "d d"], states: Int8[np.ndarray, "M d"], over: Callable[[], bool] = never
     ) -> "KernelEvidence":
         """The likeliest options given the structure: nodes without parents, which say nothing of functions, follow.
 

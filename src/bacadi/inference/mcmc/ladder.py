@@ -16,7 +16,7 @@ from jaxtyping import Float, Int, Int8
 
 from bacadi.data.contexts import ContextData
 from bacadi.errors import InferenceError
-from bacadi.evidence.collapsed import AbstractEvidence, CollapsedPosterior
+from bacadi.evidence.collapsed import AbstractEvidence, CollapsedPosterior, never
 from bacadi.graph.dag import topological_order
 from bacadi.inference.mcmc import chain, moves
 from bacadi.inference.mcmc.chain import Chains, CompiledTarget, Memory
@@ -73,9 +73,7 @@ class Replica:
         self.betas, self.position = np.ones(n), np.zeros(3, np.int64)
         self.draws, self.every = list[Sample](), 1
 
-    def advance(
-        self, until: int, n_moves: int | Int[np.ndarray, " L"], over: Callable[[], bool] = lambda: False
-    ) -> bool:
+    def advance(self, until: int, n_moves: int | Int[np.ndarray, " L"], over: Callable[[], bool] = never) -> bool:
         """Go on until the sweep, fetching scores that compiled code does not have; moves are those of each level.
 
         False where `over` ended it before.

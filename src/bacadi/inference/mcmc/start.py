@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Int8
 
 from bacadi.data.contexts import ContextData, mean_shift_z
-from bacadi.evidence.collapsed import CollapsedPosterior, StructurePrior
+from bacadi.evidence.collapsed import CollapsedPosterior, StructurePrior, never
 
 MOVED = 4.0  # |z| of the mean from which a context counts as having moved a variable
 ROUNDS = 2  # of a greedy structure and hyper-parameters for it
@@ -28,10 +28,6 @@ class Structure(NamedTuple):
 
     graph: Int8[np.ndarray, "d d"]
     states: Int8[np.ndarray, "M d"]
-
-
-def _never() -> bool:
-    return False
 
 
 class _TimeIsOver(Exception):
@@ -74,7 +70,7 @@ class Orders:
     """
 
     def __init__(
-        self, collapsed: CollapsedPosterior, over: Callable[[], bool] = _never, searched: "Searched | None" = None
+        self, collapsed: CollapsedPosterior, over: Callable[[], bool] = never, searched: "Searched | None" = None
     ) -> None:
         self.collapsed, self.over = collapsed, over
         self.searched: Searched = {} if searched is None else searched
@@ -163,7 +159,7 @@ def _total(optima: dict[int, Local]) -> float:
 
 
 def fit_hyperparameters(
-    collapsed: CollapsedPosterior, data: ContextData, over: Callable[[], bool] = _never
+    collapsed: CollapsedPosterior, data: ContextData, over: Callable[[], bool] = never
 ) -> CollapsedPosterior:
     """Alternate twice between a greedy structure and type-II maximum likelihood of the free hyper-parameters.
 
