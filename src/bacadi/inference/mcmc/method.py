@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from bacadi.inference.mcmc.start import Structure
 
 # What diagnostics, tables and the file of a posterior cost (benchmarks/budgets.py).
-_SECONDS_PER_PAIR, _SECONDS_PER_BYTE = 2e-5, 2e-8
+_SECONDS_PER_PAIR, _SECONDS_PER_BYTE, _LOOK_SECONDS = 2e-5, 1e-8, 0.3
 # Draws come from the coldest level, where most moves are refused; it makes so many times the moves of the hottest.
 COLD_MOVES, COLD_LEVELS = 8.0, 1.5
 
@@ -135,15 +135,16 @@ def seconds_to_finish(problem: Problem, collapsed: CollapsedPosterior, structure
     from bacadi.inference.collapsed import posterior_fields
     from bacadi.inference.mcmc.run import Finish
 
-    few = structures[:8]
-    arrays = np.stack([graph for graph, _ in few])[None], np.stack([states for _, states in few])[None]
-    for n in (1, len(few)):
-        begin = time.monotonic()
-        fields = posterior_fields(np.random.default_rng(0), problem, collapsed, *(array[:, :n] for array in arrays))
+    for n in (1, 4, 32):
+        few, begin = structures[:n], time.monotonic()
+        graphs, states = (np.stack([structure[part] for structure in few])[None] for part in (0, 1))
+        fields = posterior_fields(np.random.default_rng(0), problem, collapsed, graphs, states)
         took = time.monotonic() - begin
+        if took > _LOOK_SECONDS:
+            break
     size = sum(labelled.values.nbytes for labelled in fields["parameters"].values()) / len(few)
     d, m = problem.data.n_variables, problem.data.n_contexts
-    return Finish(0.5 + _SECONDS_PER_PAIR * d * (d + m), 1.2 * (took / len(few) + _SECONDS_PER_BYTE * size))
+    return Finish(0.5 + _SECONDS_PER_PAIR * d * (d + m), 1.1 * (took / len(few) + _SECONDS_PER_BYTE * size))
 
 
 class LadderPlan(NamedTuple):

@@ -38,7 +38,9 @@ from bacadi.posterior.posterior import Posterior
 ADAPTATIONS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.55, 0.75)
 OBSERVE = 2  # sweeps between two looks at the structures of the burn-in
 START_TEMPERATURE = 40.0  # of the hottest level before it is adapted
-START_SHARE, FINISH_SHARE = 0.25, 0.3  # of a time budget: most that the search for starts and the end may take
+# Shares of a time budget: most for the search for starts, most that is guessed for the end, and what is worth going on
+# for, at most so many times.
+START_SHARE, FINISH_SHARE, SPARE, LOOKS = 0.25, 0.3, 0.03, 3
 _CHUNK_SECONDS = 0.5
 
 
@@ -105,7 +107,7 @@ class Run:
         self.generators = [np.random.default_rng(s) for s in np.random.SeedSequence(entropy).spawn(method.n_replicas)]
         self.replicas: list[Replica] = []
         self.started = 0.0
-        self.interrupted, self.deadline = threading.Event(), math.inf
+        self.interrupted, self.deadline, self.looks = threading.Event(), math.inf, LOOKS
 
     def go(self) -> ChainDraws:
         """Start, or go back to where the checkpoint is; then advance all replicas, and collect their draws."""
@@ -191,21 +193,32 @@ class Run:
             self.replicas.append(replica)
 
     def _plan_finish(self, budget: float) -> None:
-        """Keep time back for what follows the last sweep, and draw no more than that allows."""
-        fixed, per_draw = self.finish(self.collapsed, self._structures()) if self.finish is not None else (0.0, 0.0)
-        n, most = len(self.replicas), max(FINISH_SHARE * budget - fixed, 0.0)
-        self.wanted = max(min(self.wanted, int(most / max(per_draw, 1e-9)) // n), 1)
-        self.deadline = self.begun + max(budget - fixed - n * self.wanted * per_draw, self.started)
-
-    def _structures(self) -> list[Structure]:
-        """Structures that differ, of all chains."""
+        """Keep time back for what follows the last sweep, by a guess from the structures of all chains."""
         chains = [replica.chains for replica in self.replicas]
         graphs = np.concatenate([chain.edges for chain in chains]).astype(np.int8)
         states = np.concatenate([chain.states for chain in chains]).transpose(0, 2, 1)
-        different = {
-            graph.tobytes() + of.tobytes(): Structure(graph, of) for graph, of in zip(graphs, states, strict=True)
-        }
-        return list(different.values())
+        fixed, per_draw = self._finish([Structure(*pair) for pair in zip(graphs, states, strict=True)])
+        reserve = min(fixed + len(self.replicas) * self.wanted * per_draw, FINISH_SHARE * budget)
+        self.deadline = self.begun + max(budget - reserve, self.started)
+
+    def _finish(self, structures: Sequence[Structure]) -> Finish:
+        return Finish(0.0, 0.0) if self.finish is None else self.finish(self.collapsed, structures)
+
+    def _has_more_time(self, budget: float) -> bool:
+        """Measure on draws, once the time that was guessed is over, what the end will take: go on if there is time
+        left, and keep fewer draws if there is too little."""
+        draws = [Structure(*draw[:2]) for replica in self.replicas for draw in _evenly(replica.draws, 16)]
+        if not draws or self.looks == 0:
+            return False
+        self.looks -= 1
+        fixed, per_draw = self._finish(draws)
+        n = sum(min(self.wanted, len(replica.draws)) for replica in self.replicas)
+        left = self.begun + budget - time.monotonic()
+        spare = left - fixed - n * per_draw
+        self.deadline = time.monotonic() + max(spare, 0.0)
+        if spare < 0:
+            self.wanted = max(int((left - fixed) / per_draw) // len(self.replicas), 1)
+        return spare > SPARE * budget
 
     def _sweep(self, pool: ThreadPoolExecutor, sweep: int) -> None:
         """Advance all replicas in chunks of about half a second."""
@@ -238,6 +251,7 @@ class Run:
 
         What happens at a sweep depends on its number alone, not on where a chunk ends.
         """
+        sweep = max(sweep, int(replica.position[0]))
         while sweep < until:
             if not replica.advance(sweep + 1, self.n_moves, self._over):
                 return sweep
@@ -262,7 +276,7 @@ class Run:
             self.burn_in = sweep
             for replica in self.replicas:
                 replica.end_burn_in()
-        if seconds > limit:
+        if seconds > limit and not self._has_more_time(self.method.time_budget):
             self.total = sweep
 
     def _progress(self, sweep: int) -> Progress:
