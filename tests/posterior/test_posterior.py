@@ -84,7 +84,7 @@ def test_cyclic_draws_are_counted_and_have_no_weight():
     assert posterior.n_cyclic == posterior.attrs["n_cyclic"] == 1
     assert posterior.sample_stats["acyclic"].values.tolist() == [[True, False, True]]
     assert posterior.edge_probabilities()[1, 0] == 0
-    assert posterior.reweighted(np.zeros((1, 3))).weights.tolist() == [[0.5, 0, 0.5]]
+    assert posterior.reweighted(weights.posterior, np.zeros((1, 3))).weights.tolist() == [[0.5, 0, 0.5]]
 
 
 def test_the_log_posterior_of_draws_does_not_say_how_to_weight_them():
@@ -105,10 +105,10 @@ def test_other_weights_start_from_the_log_posterior_of_the_draws(posterior):
     np.testing.assert_allclose(posterior.tempered(2.0).log_weight, weights.tempered(log_p, 2.0))
     uniform = posterior.reweighted(weighting=weights.uniform)
     assert uniform.effective_sample_size == pytest.approx(posterior.n_draws)
-    np.testing.assert_allclose(uniform.reweighted().log_weight, posterior.log_weight)
+    np.testing.assert_allclose(uniform.reweighted(weights.posterior).log_weight, posterior.log_weight)
     assert posterior.tempered().effective_sample_size >= posterior.n_draws / 2 - 1e-9
     with pytest.raises(ConfigError, match="log_p"):
-        replace(posterior, sample_stats={}).reweighted()
+        replace(posterior, sample_stats={}).reweighted(weights.posterior)
 
 
 def test_tables_have_every_pair_sorted_by_probability_then_name(posterior):

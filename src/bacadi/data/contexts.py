@@ -80,7 +80,7 @@ class Scaling:
         return f"Scaling({d} variable{'s' * (d != 1)}{same})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ContextData:
     """Samples `x` of d variables, each row taken in one context.
 

@@ -303,11 +303,11 @@ class Posterior:
         table = _pandas().concat({name: self.parameter_table(name) for name in names}, names=["parameter", None])
         return table.reset_index(level="parameter").reset_index(drop=True)
 
-    def reweighted(self, log_p: np.ndarray | None = None, weighting: Weighting = rules.posterior) -> "Posterior":
+    def reweighted(self, weighting: Weighting, log_p: np.ndarray | None = None) -> "Posterior":
         """The same draws under other weights; cyclic draws stay out.
 
-        Without `log_p` the log posterior stored with the draws is taken, for example to compare
-        `posterior.reweighted(weighting=weights.uniform)` with `weights.posterior`.
+        There is no default rule, as in `from_draws`: draws of MCMC need `weights.uniform`, particles and bootstrap
+        samples `weights.posterior` or `tempered`. Without `log_p` the log posterior stored with the draws is taken.
         """
         if log_p is None and "log_posterior" not in self.sample_stats:
             raise ConfigError(
