@@ -5,10 +5,13 @@ random member of its class of DAGs, weighted by the approximate posterior of its
 by its average likelihood (the authors' code) or uniformly.
 """
 
+import os
+import threading
 import time
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -156,7 +159,8 @@ class Bootstrap(AbstractMethod):
         """A draw per bootstrap sample, or why the sample failed; in order, whatever the number of processes."""
         seeds = np.random.SeedSequence(problem.seed).spawn(self.n_resamples)
         groups = [seeds] if self.baseline.batched else [[seed] for seed in seeds]
-        calls = (delayed(run_samples)(self, problem.data, group, problem.known_targets) for group in groups)
+        work = (self, problem.data, problem.known_targets, os.getpid())
+        calls = (delayed(_run_in_process)(*work, group) for group in groups)
         # Processes, because the searches are Python and hold its lock; a single job runs in this process.
         n_jobs = min(cpu_count() if self.jobs is None else self.jobs, len(groups))
         try:
@@ -188,6 +192,30 @@ class Bootstrap(AbstractMethod):
         groups["attrs"] = {"n_dropped": n_dropped}
         posterior = Posterior.from_draws(data, np.stack(dags), targets, log_p, weights.posterior, **groups)
         return replace(posterior, attrs=posterior.attrs | {"warnings": _doubts(posterior, n_dropped)})
+
+
+def _run_in_process(
+    bootstrap: Bootstrap,
+    data: ContextData,
+    known: Float[np.ndarray, "M d"],
+    parent: int,
+    seeds: list[np.random.SeedSequence],
+) -> list[BootstrapDraw] | list[str]:
+    if os.getpid() != parent:
+        _end_with(parent)
+    return run_samples(bootstrap, data, seeds, known)
+
+
+@cache
+def _end_with(parent: int) -> None:
+    """Let this process end when its parent does: one that is killed cannot end others."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _doubts(posterior: Posterior, n_dropped: int) -> list[str]:
