@@ -11,12 +11,13 @@ import time
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
+from functools import partial
+from itertools import chain
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int8
-from joblib import Parallel, cpu_count, delayed  # type: ignore[import-untyped]
+from joblib import cpu_count  # type: ignore[import-untyped]
 from joblib.externals.loky import get_reusable_executor  # type: ignore[import-untyped]
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
@@ -159,16 +160,17 @@ class Bootstrap(AbstractMethod):
         """A draw per bootstrap sample, or why the sample failed; in order, whatever the number of processes."""
         seeds = np.random.SeedSequence(problem.seed).spawn(self.n_resamples)
         groups = [seeds] if self.baseline.batched else [[seed] for seed in seeds]
-        work = (self, problem.data, problem.known_targets, os.getpid())
-        calls = (delayed(_run_in_process)(*work, group) for group in groups)
+        run = partial(run_samples, self, problem.data, known=problem.known_targets)
         # Processes, because the searches are Python and hold its lock; a single job runs in this process.
         n_jobs = min(cpu_count() if self.jobs is None else self.jobs, len(groups))
+        if n_jobs == 1:
+            yield from chain.from_iterable(map(run, groups))
+            return
+        processes = get_reusable_executor(n_jobs, initializer=_end_with, initargs=(os.getpid(),))
         try:
-            for outcomes in Parallel(n_jobs=n_jobs, return_as="generator")(calls):
-                yield from outcomes
+            yield from chain.from_iterable(processes.map(run, groups))
         except BaseException:
-            if n_jobs > 1:  # processes outlive an interrupt otherwise
-                get_reusable_executor().shutdown(wait=True, kill_workers=True)
+            processes.shutdown(wait=True, kill_workers=True)
             raise
 
     def _posterior(self, problem: Problem, draws: list[BootstrapDraw], n_dropped: int) -> Posterior:
@@ -194,19 +196,6 @@ class Bootstrap(AbstractMethod):
         return replace(posterior, attrs=posterior.attrs | {"warnings": _doubts(posterior, n_dropped)})
 
 
-def _run_in_process(
-    bootstrap: Bootstrap,
-    data: ContextData,
-    known: Float[np.ndarray, "M d"],
-    parent: int,
-    seeds: list[np.random.SeedSequence],
-) -> list[BootstrapDraw] | list[str]:
-    if os.getpid() != parent:
-        _end_with(parent)
-    return run_samples(bootstrap, data, seeds, known)
-
-
-@cache
 def _end_with(parent: int) -> None:
     """Let this process end when its parent does: one that is killed cannot end others."""
 
