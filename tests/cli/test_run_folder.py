@@ -79,6 +79,10 @@ def test_inputs_are_never_written_to(run: Run, plain: list[str], tmp_path: Path)
     os.link(targets, tmp_path / "linked.csv")
     assert_refused(run(*here, *QUICK, "--targets", tmp_path / "linked.csv", "--overwrite"), "is an input")
     assert targets.read_text() == "context,variable\nb,b\n"
+    (tmp_path / "edges.csv").write_text("source,target,log_odds\na,b,1\n")
+    (tmp_path / "my.toml").write_text('[knowledge]\nedge_log_odds = "edges.csv"\n')
+    targets.unlink()
+    assert_refused(run(*here, *QUICK, "--config", tmp_path / "my.toml", "--overwrite"), "edges.csv' is an input")
 
 
 def test_links_are_replaced_and_not_followed(run: Run, plain: list[str], tmp_path: Path) -> None:

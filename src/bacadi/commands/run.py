@@ -55,11 +55,6 @@ class Request:
         if not 0 <= self.checkpoint_seconds < float("inf"):
             raise ConfigError(f"--checkpoint-every is {self.checkpoint_seconds}; give a number of seconds from 0 on.")
 
-    @property
-    def inputs(self) -> tuple[Path | None, ...]:
-        """The files that are read, which are never written to."""
-        return self.data, self.config, Path(self.targets)
-
     def read(self) -> tuple[ContextData, tuple[str, ...]]:
         """The data, and the warnings of the doctor as sentences."""
         examination = examine(read_table(self.data, self.context), self.context, self.observational)
@@ -131,6 +126,13 @@ class RunFolder:
             raise damaged from error
         return run
 
+    @property
+    def inputs(self) -> list[Path | None]:
+        """The files that are read, which are never written to."""
+        request, folder = self.request, Path() if self.request.config is None else self.request.config.parent
+        named = [folder / value for value in self.configuration.knowledge.values() if isinstance(value, str)]
+        return [request.data, request.config, Path(request.targets), *named]
+
     def check(self) -> None:
         """Refuse what the method cannot do with these data and this knowledge."""
         model = self.configuration.model or Model()
@@ -188,7 +190,7 @@ class RunFolder:
                 f"The folder '{self.path}' holds {what}; choose another --out, or replace it with --overwrite."
             )
         outputs = (self.path / name for name in (*RESULTS, CHECKPOINT, CONFIG, LOG) if name != but)
-        check_outputs(outputs, "--out", self.overwrite, self.request.inputs)
+        check_outputs(outputs, "--out", self.overwrite, self.inputs)
 
     def check_same(self) -> None:
         """Refuse to continue the run in the folder with other data or options than those it began with."""
@@ -202,7 +204,7 @@ class RunFolder:
 
     def resume(self, quiet: bool = False, begun: float | None = None, extend: bool = False) -> Posterior:
         """Run from the checkpoint, or from the first step where none was saved; `extend` begins an extension."""
-        check_outputs((self.path / name for name in RESULTS), "folder", True, self.request.inputs)
+        check_outputs((self.path / name for name in RESULTS), "folder", True, self.inputs)
         with Log(self.path / LOG) as log:
             if extend:
                 (self.path / CHECKPOINT).unlink(missing_ok=True)
