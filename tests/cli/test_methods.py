@@ -217,10 +217,12 @@ def test_interrupt_and_resume_equal_one_run(
 def test_a_time_budget_ends_the_run_and_survives_an_interruption(
     run: Run, plain: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """How many draws there is time for depends on the machine: there is one per replica at least, and 20 at most."""
+    fitted(run, *plain, *SHORT, "--out", tmp_path / "compiled")
     budget = ("--time-budget", 4, "--sweeps", 10**7, "--draws", 20)
     fitted(run, *plain, *budget)
     posterior = bacadi.load(Path(plain[-1]) / "posterior.nc")
-    assert posterior.n_draws == 20
+    assert 2 <= posterior.n_draws <= 20
     assert (
         f"the time budget ended the run after {posterior.attrs['n_sweeps']} of 10000000 sweeps" in posterior.verdict()
     )
@@ -229,7 +231,7 @@ def test_a_time_budget_ends_the_run_and_survives_an_interruption(
         interrupt_at(2, patch)
         assert run(*plain, *budget, "--out", other).exit_code == 130
     fitted(run, "resume", other)
-    assert bacadi.load(other / "posterior.nc").n_draws == 20
+    assert 2 <= bacadi.load(other / "posterior.nc").n_draws <= 20
 
 
 def test_an_interrupted_bootstrap_starts_over(
