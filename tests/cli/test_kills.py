@@ -58,7 +58,7 @@ def test_runs_that_are_killed_again_and_again(kind: str, tmp_path: Path) -> None
     while kills < KILLS:
         folder = tmp_path / f"killed{at}"
         at += 1
-        while killed([*fit, str(folder), "--resume"], rng.uniform(0.3, 1.1) * takes):
+        while killed([*fit, str(folder), "--resume"], rng.uniform(0.1, 1.1) * takes):
             kills += 1
         assert {path.name for path in folder.iterdir()} == {path.name for path in (tmp_path / "whole").iterdir()}
         for name in ("edges.csv", "targets.csv", "posterior.nc"):

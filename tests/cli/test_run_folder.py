@@ -233,6 +233,8 @@ def test_labels_cannot_command_a_terminal(run: Run, plain: list[str], table: Pat
     table.write_text(table.read_text().replace("a+c", "\x1b[31mred"))
     result = run(*plain, *QUICK)
     assert result.exit_code == 0 and "\\x1b[31mred" in result.stdout and "\x1b" not in result.stdout + result.stderr
+    checked = run("check", table, "--context", "context", "--observational", "obs")
+    assert checked.exit_code == 0 and "\x1b" not in checked.stdout
 
 
 EDITS = {

@@ -80,7 +80,9 @@ def _print_contents(console: "Console", diagnosis: "Diagnosis") -> None:
     from rich.table import Table
     from rich.text import Text
 
-    names = ", ".join(diagnosis.variables[:_LISTED_VARIABLES])
+    from bacadi.data.text import printable
+
+    names = printable(", ".join(diagnosis.variables[:_LISTED_VARIABLES]))
     more = ", …" if len(diagnosis.variables) > _LISTED_VARIABLES else ""
     console.print(f"{diagnosis.rows} rows, {len(diagnosis.variables)} variables: {names}{more}")
     if not diagnosis.contexts:
@@ -89,7 +91,7 @@ def _print_contents(console: "Console", diagnosis: "Diagnosis") -> None:
     table.add_column("rows", justify="right")
     table.add_column("")
     for label, rows in diagnosis.contexts[:_LISTED_CONTEXTS]:
-        table.add_row(Text(label), str(rows), "observational" if label == diagnosis.observational else "")
+        table.add_row(Text(printable(label)), str(rows), "observational" if label == diagnosis.observational else "")
     console.print(table)
     hidden = len(diagnosis.contexts) - _LISTED_CONTEXTS
     if hidden > 0:
