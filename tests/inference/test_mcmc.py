@@ -22,7 +22,7 @@ from bacadi.inference.mcmc import ladder, run
 from bacadi.inference.mcmc.diagnostics import diagnose
 from bacadi.inference.mcmc.ladder import Replica
 from bacadi.inference.mcmc.method import MCMC
-from bacadi.inference.mcmc.run import ChainDraws, Run
+from bacadi.inference.mcmc.run import ChainDraws, TemperingRun
 from bacadi.inference.method import Monitor, Problem, Progress
 from bacadi.model.effects import Effect, EffectMixture, HardGaussian, ScaleGaussian, ShiftGaussian, SoftGaussian
 from bacadi.model.integrated import BGe
@@ -93,7 +93,7 @@ def deviations(problem: Sampled, method: MCMC, seed: int) -> tuple[np.ndarray, n
     The error is √(p (1 - p) / ESS) with the exact p. Where so few draws are expected to differ that no Gaussian
     describes their number, four effective draws are granted besides.
     """
-    draws, exact = Run(*problem, method, seed).go(), enumerate_posterior(problem[0])
+    draws, exact = TemperingRun(*problem, method, seed).go(), enumerate_posterior(problem[0])
     targets = (draws.states > 0).astype(np.int8)
     found = diagnose(draws.graphs, targets, draws.log_posterior, draws.swap_rates)
     p = np.concatenate([exact.edge_marginals.ravel(), exact.target_marginals.ravel()])
@@ -167,25 +167,25 @@ RUNS: dict[str, Callable[[], Sampled]] = {
 
 @pytest.mark.parametrize("name", RUNS)
 def test_the_seed_decides_and_nothing_else(name: str) -> None:
-    one, two, other = (Run(*RUNS[name](), QUICK, seed).go() for seed in (3, 3, 4))
+    one, two, other = (TemperingRun(*RUNS[name](), QUICK, seed).go() for seed in (3, 3, 4))
     assert same(one, two) and not same(one, other)
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_threads_change_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    threads = Run(*RUNS[name](), QUICK, 3).go()
+    threads = TemperingRun(*RUNS[name](), QUICK, 3).go()
     monkeypatch.setattr(run, "ThreadPoolExecutor", lambda n: ThreadPoolExecutor(1))
-    assert same(threads, Run(*RUNS[name](), QUICK, 3).go())
+    assert same(threads, TemperingRun(*RUNS[name](), QUICK, 3).go())
 
 
 def test_a_memory_that_has_to_grow_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    roomy, make = Run(*table_problem(2), QUICK, 3).go(), ladder.empty_memory
+    roomy, make = TemperingRun(*table_problem(2), QUICK, 3).go(), ladder.empty_memory
 
     def tiny(*arguments: object, **options: object) -> object:
         return make(*arguments, **options)._replace(keys=np.zeros(2, np.uint64), values=np.zeros(2))
 
     monkeypatch.setattr(ladder, "empty_memory", tiny)
-    assert same(roomy, Run(*table_problem(2), QUICK, 3).go())
+    assert same(roomy, TemperingRun(*table_problem(2), QUICK, 3).go())
 
 
 class StopAt:
@@ -205,20 +205,20 @@ def test_an_interrupted_run_goes_on_bit_for_bit(name: str, sweep: int, tmp_path:
     """In the burn-in, while the ladder is adapted, and after it; chunks of sweeps differ, too."""
     checkpoint = Checkpoint(tmp_path / "run.npz", "the run", 1e9)
     with pytest.raises(KeyboardInterrupt):
-        Run(*RUNS[name](), QUICK, 3, Monitor(StopAt(sweep)), checkpoint).go()
-    resumed = Run(*RUNS[name](), QUICK, 3, None, checkpoint).go()
-    assert same(resumed, Run(*RUNS[name](), QUICK, 3).go())
+        TemperingRun(*RUNS[name](), QUICK, 3, Monitor(StopAt(sweep)), checkpoint).go()
+    resumed = TemperingRun(*RUNS[name](), QUICK, 3, None, checkpoint).go()
+    assert same(resumed, TemperingRun(*RUNS[name](), QUICK, 3).go())
 
 
 def test_a_checkpoint_of_another_version_is_refused(tmp_path: Path) -> None:
     checkpoint = Checkpoint(tmp_path / "run.npz", "the run", 1e9)
     with pytest.raises(KeyboardInterrupt):
-        Run(*RUNS["table"](), QUICK, 3, Monitor(StopAt(30)), checkpoint).go()
+        TemperingRun(*RUNS["table"](), QUICK, 3, Monitor(StopAt(30)), checkpoint).go()
     with np.load(checkpoint.path) as saved:
         arrays = {name: saved[name] for name in saved.files if name not in ("fingerprint", "0.chains.place")}
     checkpoint.save_arrays(arrays)
     with pytest.raises(StoreError, match="does not fit this version"):
-        Run(*RUNS["table"](), QUICK, 3, None, checkpoint).go()
+        TemperingRun(*RUNS["table"](), QUICK, 3, None, checkpoint).go()
 
 
 OWN_UNITS = {
@@ -274,9 +274,9 @@ def test_an_interrupt_in_the_middle_of_a_chunk_changes_nothing(name, tmp_path, m
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(Replica, "advance", advance)
-        Run(*RUNS[name](), QUICK, 3, None, checkpoint).go()
-    resumed = Run(*RUNS[name](), QUICK, 3, None, checkpoint).go()
-    assert same(resumed, Run(*RUNS[name](), QUICK, 3).go())
+        TemperingRun(*RUNS[name](), QUICK, 3, None, checkpoint).go()
+    resumed = TemperingRun(*RUNS[name](), QUICK, 3, None, checkpoint).go()
+    assert same(resumed, TemperingRun(*RUNS[name](), QUICK, 3).go())
 
 
 def without_a_number(name: str, where: str) -> Sampled:
@@ -294,4 +294,4 @@ def without_a_number(name: str, where: str) -> Sampled:
 @pytest.mark.parametrize("name", RUNS)
 def test_evidence_that_is_not_a_number_is_an_error(name: str, where: str) -> None:
     with pytest.raises(InferenceError, match=r"The evidence of variable number 3 given parents .* is nan"):
-        Run(*without_a_number(name, where), QUICK, 3).go()
+        TemperingRun(*without_a_number(name, where), QUICK, 3).go()

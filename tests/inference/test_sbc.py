@@ -16,7 +16,7 @@ from bacadi.inference.exact import ExactPosterior, enumerate_posterior
 from bacadi.inference.mcmc.diagnostics import effective_sample_size
 from bacadi.inference.mcmc.ladder import Replica, compiled_target
 from bacadi.inference.mcmc.method import MCMC, MoveWeights
-from bacadi.inference.mcmc.run import Run
+from bacadi.inference.mcmc.run import TemperingRun
 from bacadi.inference.mcmc.start import Structure
 from bacadi.metrics.calibration import (
     Forecasts,
@@ -202,7 +202,7 @@ def exact_marginals(
 def sampled_marginals(
     collapsed: CollapsedPosterior, data: ContextData, seed: int
 ) -> tuple[np.ndarray, np.ndarray, Structure]:
-    draws = Run(collapsed, data, MCMC(n_draws=500, n_sweeps=420, n_levels=3, moves_per_sweep=30), seed).go()
+    draws = TemperingRun(collapsed, data, MCMC(n_draws=500, n_sweeps=420, n_levels=3, moves_per_sweep=30), seed).go()
     graphs, states = (part.reshape(-1, *part.shape[2:]) for part in (draws.graphs, draws.states))
     at = np.linspace(0, len(graphs) - 1, N_RANKED).astype(int)
     return graphs.mean(axis=0), (states > 0).mean(axis=0), Structure(graphs[at], np.ascontiguousarray(states[at]))

@@ -14,7 +14,7 @@ from bacadi.evidence.gp.factor import Group
 from bacadi.evidence.reading import collapse
 from bacadi.graph.dag import is_acyclic
 from bacadi.inference.mcmc.method import MCMC
-from bacadi.inference.mcmc.run import Run
+from bacadi.inference.mcmc.run import TemperingRun
 from bacadi.inference.mcmc.start import Orders, edge_weights, fit_hyperparameters, initial, mean_shift_z, target_weights
 from bacadi.model.effects import HardGaussian
 from bacadi.model.knowledge import Knowledge
@@ -104,7 +104,7 @@ def test_unusual_data(name: str) -> None:
     np.testing.assert_allclose(edges, edges.T, atol=1e-12)
     assert (edges[off] > 0).all() and not edges[~off].any()
     assert (targets > 0).all() and np.isfinite(mean_shift_z(data)).all()
-    draws = Run(collapsed, data, MCMC(n_draws=10, n_sweeps=20), 0).go()
+    draws = TemperingRun(collapsed, data, MCMC(n_draws=10, n_sweeps=20), 0).go()
     assert is_acyclic(draws.graphs.reshape(-1, *draws.graphs.shape[2:])).all()
 
 
@@ -149,5 +149,5 @@ def test_open_choices_are_settled_as_at_the_truth() -> None:
 def test_a_model_without_effects_has_no_targets() -> None:
     data = few_rows(3, 2)
     problem = random_collapsed(np.random.default_rng(3), 3, 2, 1, constrained=False)
-    draws = Run(problem, data, MCMC(n_draws=20, n_sweeps=40), 0).go()
+    draws = TemperingRun(problem, data, MCMC(n_draws=20, n_sweeps=40), 0).go()
     assert not draws.states.any()

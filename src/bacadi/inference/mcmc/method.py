@@ -84,11 +84,13 @@ class MCMC(AbstractMethod):
         """Draw graphs and states by parallel tempering, then the parameters of each draw."""
         from bacadi.inference.collapsed import posterior_fields
         from bacadi.inference.mcmc.diagnostics import diagnose
-        from bacadi.inference.mcmc.run import Run, pooled
+        from bacadi.inference.mcmc.run import TemperingRun, pooled
 
         collapsed = collapse(problem.model, problem.standardized, problem.knowledge, self.max_parents)
         checkpoint, finish = checkpoint_of(monitor, problem, self), partial(seconds_to_finish, problem)
-        run = Run(collapsed, problem.standardized, self, problem.seed, monitor, checkpoint, finish, problem.extends)
+        run = TemperingRun(
+            collapsed, problem.standardized, self, problem.seed, monitor, checkpoint, finish, problem.extends
+        )
         draws, collapsed = run.go(), run.collapsed
         if problem.extends is not None:
             draws = pooled(problem.extends, draws)

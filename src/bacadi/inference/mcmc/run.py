@@ -65,7 +65,7 @@ class ChainDraws(NamedTuple):
     n_recorded: int
 
 
-class Run:
+class TemperingRun:
     """The loop around the replicas: start, burn-in, recording, progress, checkpoints.
 
     Equal arguments give equal draws, but for a time budget. Threads ask `_over` whether to stop: the budget may have
