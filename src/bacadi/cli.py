@@ -13,9 +13,9 @@ from bacadi.commands.demo import demo
 from bacadi.commands.evaluate import evaluate
 from bacadi.commands.export import export
 from bacadi.commands.fit import fit, resume
+from bacadi.commands.outputs import say
 from bacadi.commands.simulate import simulate
 from bacadi.commands.warm_up import warm_up
-from bacadi.data.text import printable
 from bacadi.errors import BAD_INPUT, FAILURE, INTERRUPTED, BacadiError
 
 _DEBUG_VARIABLE = "BACADI_DEBUG"
@@ -32,7 +32,7 @@ class _Commands(TyperGroup):
         except BacadiError as error:
             if ctx.params.get("debug"):
                 traceback.print_exc()
-            typer.echo(printable(f"Error: {error}"), err=True)
+            say(f"Error: {error}", err=True)
             raise typer.Exit(BAD_INPUT) from None
         except _UsageError as error:
             command = error.ctx.command_path if error.ctx is not None else "bacadi"
@@ -42,7 +42,7 @@ class _Commands(TyperGroup):
         except OSError as error:
             if error.filename is None or isinstance(error, BrokenPipeError):
                 raise
-            typer.echo(printable(f"Error: '{error.filename}' cannot be used ({error.strerror})."), err=True)
+            say(f"Error: '{error.filename}' cannot be used ({error.strerror}).", err=True)
             raise typer.Exit(BAD_INPUT) from None
         except KeyboardInterrupt:
             typer.echo("Interrupted.", err=True)

@@ -98,12 +98,13 @@ def resume(
     from bacadi.commands.run import RunFolder, conclude, is_finished, read_record
 
     read_record(folder)
-    if is_finished(folder) and sweeps is None:
+    finished = is_finished(folder)
+    if finished and sweeps is None:
         typer.echo(f"The run in {folder} is complete already; there is nothing to resume (--sweeps N extends it).")
         return
     run, extend = RunFolder.load(folder, tuple(modules or ())), sweeps is not None
     if sweeps is not None:
-        if not is_finished(folder):
+        if not finished:
             raise ConfigError(f"The run in '{folder}' is not finished; resume it without --sweeps first.")
         run = run.extended(sweeps)
     conclude(run.resume(quiet, begun, extend), folder, quiet)

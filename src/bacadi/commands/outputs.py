@@ -1,10 +1,18 @@
-"""Where commands may write: nothing of the user's is overwritten unasked, and an input never."""
+"""What commands print and where they may write: nothing of the user's is overwritten unasked, and an input never."""
 
 import os
 from collections.abc import Iterable
 from pathlib import Path
 
+import typer
+
+from bacadi.data.text import printable
 from bacadi.errors import ConfigError
+
+
+def say(text: str, err: bool = False) -> None:
+    """Print text that may hold labels of the user's, which a terminal must not take for commands."""
+    typer.echo(printable(text), err=err)
 
 
 def check_outputs(paths: Iterable[Path], option: str, overwrite: bool, inputs: Iterable[Path | None] = ()) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import typer
 
 import bacadi
-from bacadi.commands.outputs import check_folder, check_outputs
+from bacadi.commands.outputs import check_folder, check_outputs, say
 from bacadi.commands.watch import Log, Watch
 from bacadi.config.choices import shown
 from bacadi.config.codec import Place
@@ -21,7 +21,7 @@ from bacadi.data.checks import Severity
 from bacadi.data.contexts import ContextData
 from bacadi.data.doctor import examine
 from bacadi.data.tables import read_table
-from bacadi.data.text import printable, sweep, write_text
+from bacadi.data.text import sweep, write_text
 from bacadi.errors import INTERRUPTED, BacadiError, ConfigError, DataError, StoreError
 from bacadi.inference.fit import fit
 from bacadi.inference.method import Monitor, Problem
@@ -260,11 +260,6 @@ class RunFolder:
         )
         extra = {"preset": chosen.preset, "data_sha256": self.sha256}
         return replace(posterior, attrs=posterior.attrs | extra)
-
-
-def say(text: str, err: bool = False) -> None:
-    """Print text that may hold labels of the user's, which a terminal must not take for commands."""
-    typer.echo(printable(text), err=err)
 
 
 def conclude(posterior: Posterior, folder: Path, quiet: bool) -> None:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import typer
 
-from bacadi.data.text import duration, printable
+from bacadi.commands.outputs import say
+from bacadi.data.text import duration
 from bacadi.errors import ConfigError
 from bacadi.inference.method import STARTING
 
@@ -72,10 +73,8 @@ def _locked(file: int) -> bool:
         return True
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
+    except OSError as error:
+        return not isinstance(error, BlockingIOError)
     return True
 
 
@@ -170,7 +169,7 @@ class Watch:
         self._log.write("warning", message=message)
         if not self._warned:
             self._warned = True
-            typer.echo(printable(f"Warning: {message}"), err=True)
+            say(f"Warning: {message}", err=True)
 
     def __call__(self, progress: "Progress") -> None:
         self._log_checkpoint()

@@ -7,9 +7,23 @@ from bacadi.data.contexts import Scaling
 from bacadi.data.labelled import Labelled
 from bacadi.evidence.collapsed import CollapsedPosterior
 from bacadi.evidence.effects import draw_hard_effects
-from bacadi.evidence.reading import collapse
+from bacadi.evidence.reading import PROBE, collapse
 from bacadi.inference.mcmc.start import fit_hyperparameters
-from bacadi.inference.method import Problem
+from bacadi.inference.method import AbstractMethod, Problem
+
+
+class AbstractCollapsedMethod(AbstractMethod):
+    """A method that draws from the collapsed posterior; its `n_draws` is how many."""
+
+    takes_all_knowledge = True
+
+    @property
+    def n_results(self) -> int:
+        return self.n_draws  # type: ignore[attr-defined]
+
+    def check(self, problem: Problem) -> None:
+        super().check(problem)
+        collapse(problem.model, PROBE)  # refuses a model without closed-form evidence
 
 
 def collapsed_problem(problem: Problem, max_parents: int | None = None) -> CollapsedPosterior:

@@ -24,10 +24,9 @@ from bacadi.config.choices import option
 from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError, InferenceError
 from bacadi.evidence.collapsed import CollapsedPosterior, StructurePrior
-from bacadi.evidence.reading import PROBE, collapse
 from bacadi.graph.enumerate import MAX_DAG_NODES, all_dags, log_orders
-from bacadi.inference.collapsed import collapsed_problem, posterior_fields
-from bacadi.inference.method import AbstractMethod, Monitor, Problem
+from bacadi.inference.collapsed import AbstractCollapsedMethod, collapsed_problem, posterior_fields
+from bacadi.inference.method import Monitor, Problem
 from bacadi.model.model import Model
 from bacadi.posterior.posterior import EXACT_EDGES, EXACT_TARGETS, Posterior
 
@@ -36,25 +35,18 @@ MAX_LOCAL_TERMS, MAX_COUNT_TERMS = 4_000_000, 300_000_000
 _LOG_TINY = float(np.log(1e-12))
 
 
-class Exact(AbstractMethod):
+class Exact(AbstractCollapsedMethod):
     """Enumeration of all graphs of at most five variables, targets summed out.
 
     The posterior lists every (graph, states) with its probability where there are at most `max_pairs` of them;
     otherwise it holds `n_draws` independent draws and the exact marginals beside them.
     """
 
-    takes_all_knowledge = True
-
     n_draws: int = option(10_000, least=1)
     max_pairs: int = option(20_000, least=0)
 
-    @property
-    def n_results(self) -> int:
-        return self.n_draws
-
     def check(self, problem: Problem) -> None:
         super().check(problem)
-        collapse(problem.model, PROBE)  # refuses a model without closed-form evidence
         if problem.data.n_variables > MAX_DAG_NODES:
             raise ConfigError(
                 f"--method exact lists all graphs of at most {MAX_DAG_NODES} variables and the data have "

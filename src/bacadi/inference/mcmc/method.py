@@ -11,9 +11,10 @@ from jaxtyping import Int
 from bacadi.config.choices import Choice, option
 from bacadi.data.labelled import Labelled
 from bacadi.evidence.collapsed import CollapsedPosterior
-from bacadi.evidence.reading import PROBE, collapse
+from bacadi.evidence.reading import collapse
 from bacadi.inference.checkpoint import checkpoint_of
-from bacadi.inference.method import STARTING, AbstractMethod, Monitor, Problem
+from bacadi.inference.collapsed import AbstractCollapsedMethod, posterior_fields
+from bacadi.inference.method import STARTING, Monitor, Problem
 from bacadi.model.integrated import GaussianProcess
 from bacadi.model.model import Model
 from bacadi.model.neural import NeuralGaussian
@@ -43,7 +44,7 @@ class MoveWeights(Choice):
     reverse_and_columns: float = option(0.3, least=0)
 
 
-class MCMC(AbstractMethod):
+class MCMC(AbstractCollapsedMethod):
     """Parallel tempering; None stands for a choice by the number of variables d and the cost of a score.
 
     A sweep is `moves_per_sweep` moves (4 d, and up to eight times as many at the coldest) at each of `n_levels`
@@ -58,7 +59,6 @@ class MCMC(AbstractMethod):
     2
     """
 
-    takes_all_knowledge = True
     can_extend = True
 
     n_draws: int = option(1000, least=1)
@@ -72,17 +72,8 @@ class MCMC(AbstractMethod):
     time_budget: float | None = option(None, above=0, none="none")
     weights: MoveWeights = MoveWeights()
 
-    @property
-    def n_results(self) -> int:
-        return self.n_draws
-
-    def check(self, problem: Problem) -> None:
-        super().check(problem)
-        collapse(problem.model, PROBE)  # refuses a model without closed-form evidence
-
     def fit(self, problem: Problem, monitor: Monitor) -> Posterior:
         """Draw graphs and states by parallel tempering, then the parameters of each draw."""
-        from bacadi.inference.collapsed import posterior_fields
         from bacadi.inference.mcmc.diagnostics import diagnose
         from bacadi.inference.mcmc.run import TemperingRun, pooled
 
@@ -134,7 +125,6 @@ def seconds_to_finish(problem: Problem, collapsed: CollapsedPosterior, structure
 
     Measured on a few structures, once the code for them is loaded; the rest is a matter of size.
     """
-    from bacadi.inference.collapsed import posterior_fields
     from bacadi.inference.mcmc.run import Finish
 
     for n in (1, 4, 32):

@@ -156,13 +156,12 @@ class TemperingRun:
             while wait(tasks, _CHUNK_SECONDS).not_done:
                 step = min(sum(len(order.asked) for order in orders), total - 1)
                 self.monitor.tell(Progress(step, total, self._seconds(), STARTING, "searching for starts"))
-                if self.checkpoint is not None and time.monotonic() - self.saved > self.checkpoint.seconds:
+                if self._is_due():
                     self._save(self._start_arrays(searched))
         except KeyboardInterrupt:
             self.interrupted.set()
             wait(tasks)
-            if self.checkpoint is not None:
-                self._save(self._start_arrays(searched))
+            self._save(self._start_arrays(searched))
             raise
         return [task.result() for task in tasks]
 
@@ -236,7 +235,7 @@ class TemperingRun:
                 took = max(time.monotonic() - chunk_begin, 1e-3)
                 step = int(np.clip(step * _CHUNK_SECONDS / took, 1, max(2 * step, 8)))
                 self.monitor.tell(self._progress(sweep))
-                if self.checkpoint is not None and time.monotonic() - self.saved > self.checkpoint.seconds:
+                if self._is_due():
                     self._save(self._arrays(sweep))
         except KeyboardInterrupt:
             if whole:
@@ -305,6 +304,10 @@ class TemperingRun:
             self.plan.n_sweeps,
             max(self.swept - self.burn_in, n),
         )
+
+    def _is_due(self) -> bool:
+        """Whether a checkpoint is to be saved by now."""
+        return self.checkpoint is not None and time.monotonic() - self.saved > self.checkpoint.seconds
 
     def _save(self, arrays: dict[str, np.ndarray]) -> None:
         if self.checkpoint is not None:
