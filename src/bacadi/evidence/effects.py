@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import gammaln
+from scipy.special import gammaln, logsumexp
 
 from bacadi.data.contexts import ContextData
 from bacadi.data.labelled import Labelled
@@ -53,7 +53,8 @@ def _(effect: effects.SoftGaussian) -> Iterable[EffectState]:
 
 @states_of.register
 def _(effect: effects.ShiftGaussian) -> Iterable[EffectState]:
-    return [EffectState("shift", EffectKind.SHIFT, effect.prior_std)]
+    share = 1 / len(effect.widths)
+    return [EffectState(f"shift {width:g}", EffectKind.SHIFT, width * effect.prior_std, share) for width in effect.widths]
 
 
 @states_of.register
@@ -77,33 +78,52 @@ def hard_part(effect: Effect) -> HardGaussian | None:
 
 def hard_log_evidence(effect: HardGaussian, sums: effects.Moments) -> Float[np.ndarray, "M d"]:
     """log ∫ N(x_k | μ, σ_I²) p(μ, σ_I) dμ dσ_I, with σ_I fixed or inferred."""
+    by_width = _hard_by_width(effect, sums).log_evidence
+    return logsumexp(by_width, axis=0) - np.log(len(by_width))
+
+
+class _ByWidth(NamedTuple):
+    """Of a hard effect, for each of the widths that the prior of its mean may have: the prior variance of the mean in
+    units of σ_I², the sum of squares that is left, and the evidence."""
+
+    ratio: Float[np.ndarray, "W 1 1"]
+    squares: Float[np.ndarray, "W M d"]
+    log_evidence: Float[np.ndarray, "W M d"]
+
+
+def _hard_by_width(effect: HardGaussian, sums: effects.Moments) -> _ByWidth:
     noise = effect.noise.conjugate()
-    ratio = effect.mean_prior_std**2 / (noise.variance or 1.0)  # prior variance of the mean in units of σ_I²
+    ratio = np.square(noise.widths)[:, None, None] * effect.mean_prior_std**2 / (noise.variance or 1.0)
     count, offset = sums.n_rows[:, None], sums.mean - effect.mean_prior_mean
     squares = sums.squares + count * offset**2 / (1 + count * ratio)
-    occam = -0.5 * np.log1p(count * ratio) - 0.5 * count * LOG_2PI
+    log_p = -0.5 * np.log1p(count * ratio) - 0.5 * count * LOG_2PI
     if noise.variance is not None:
-        return occam - 0.5 * count * np.log(noise.variance) - 0.5 * squares / noise.variance
-    shape = noise.shape + 0.5 * count
-    log_p = noise.shape * np.log(noise.scale) - gammaln(noise.shape) + gammaln(shape)
-    return occam + log_p - shape * np.log(noise.scale + 0.5 * squares)
+        log_p = log_p - 0.5 * count * np.log(noise.variance) - 0.5 * squares / noise.variance
+    else:
+        shape = noise.shape + 0.5 * count
+        log_p = log_p + noise.shape * np.log(noise.scale) - gammaln(noise.shape) + gammaln(shape)
+        log_p = log_p - shape * np.log(noise.scale + 0.5 * squares)
+    return _ByWidth(ratio, squares, log_p)
 
 
 def draw_hard_effects(rng: np.random.Generator, effect: Effect, data: ContextData, n: int) -> dict[str, Labelled]:
     """Means and noise of hard effects from p(μ, σ_I | D, targeted), n sets; nothing for the other kinds.
 
-    They do not depend on the mechanism. σ_I comes first, then μ | σ_I ~ N(shrunken mean, σ_I² / (n_k + 1 / ratio)).
+    They do not depend on the mechanism. The width of the prior comes first, then σ_I, then
+    μ | σ_I ~ N(shrunken mean, σ_I² / (n_k + 1 / ratio)).
     """
     hard = hard_part(effect)
     if hard is None:
         return {}
     sums, noise = moments(data), hard.noise.conjugate()
-    ratio = hard.mean_prior_std**2 / (noise.variance or 1.0)
     count, offset = sums.n_rows[:, None], sums.mean - hard.mean_prior_mean
     dims, shape = ("context", "node"), (n, *offset.shape)
+    ratios, by_width, log_p = _hard_by_width(hard, sums)
+    cumulative = np.cumsum(np.exp(log_p - logsumexp(log_p, axis=0)), axis=0)
+    width = (rng.random(shape) > cumulative[:-1, None]).sum(axis=0)
+    ratio, squares = ratios[width, 0, 0], np.take_along_axis(by_width, width, axis=0)
     labelled = {}
     if noise.variance is None:
-        squares = sums.squares + count * offset**2 / (1 + count * ratio)
         std = np.sqrt((noise.scale + 0.5 * squares) / rng.gamma(noise.shape + 0.5 * count, size=shape))
         labelled["effect_noise_std"] = Labelled(std.astype(np.float32), dims)
     else:

@@ -8,6 +8,8 @@ their coefficients in units of the noise, over n rows:
     σ² ~ InvGamma(a, b): log p(y | Z) = -n/2 log 2π + a log b - log Γ(a) + log Γ(a + n/2) - (a + n/2) log(b + r/2)
                                         - ½ log |B| + ½ log |Λ|.
 
+Where Λ is one of several (`InferredNoise.widths`), p(y | Z) is the mean of theirs.
+
 Only sums of products enter, so the cost does not depend on the number of rows. An effect changes what its context adds
 to them: nothing (hard, soft), its Gram matrix less s s' v²/(1 + n v²) with s the column sums (a shift of prior standard
 deviation vσ, integrated out) or its Gram matrix over the ratio of variances (scale).
@@ -34,12 +36,14 @@ HARD, SHIFT, SCALE, SOFT = (int(EffectKind[name]) for name in ("HARD", "SHIFT", 
 class Regression(NamedTuple):
     """Priors of the regression of each node, in the form that compiled code reads; `regression` makes one.
 
-    `precision[j, i]` is Λ for the weight of i in the equation of j, `precision[j, d]` that of its intercept. With
-    `noise_known` σ_j² is `variance[j]`, else InvGamma(`shape[number of parents]`, `scale[j]`).
+    `precision[j, i]` is Λ for the weight of i in the equation of j, `precision[j, d]` that of its intercept, each to be
+    divided by one of `width_squares`. With `noise_known` σ_j² is `variance[j]`, else InvGamma(`shape[number of
+    parents]`, `scale[j]`).
     """
 
     intercept: bool
     noise_known: bool
+    width_squares: Float[np.ndarray, " W"]
     precision: Float[np.ndarray, "d d+1"]
     variance: Float[np.ndarray, " d"]
     shape: Float[np.ndarray, " d+1"]
@@ -65,30 +69,57 @@ def regression(intercept: bool, precision: Float[np.ndarray, "d d+1"], noise: tu
     d, known = len(precision), noise[0] is not None
     variance, shape, scale = np.full(d, noise[0] if known else 1.0), np.full(d + 1, noise[1]), np.full(d, noise[2])
     log_normaliser = shape[None, :] * np.log(scale)[:, None] - gammaln(shape)[None, :]
-    return Regression(intercept, known, precision, variance, shape, scale, 0.5 * np.log(precision), log_normaliser)
+    half_log, width_squares = 0.5 * np.log(precision), np.square(noise[3])
+    return Regression(
+        intercept, known, width_squares, precision, variance, shape, scale, half_log, log_normaliser
+    )
 
 
 @compiled
 def regression_log_evidence(prior, columns, matrix, n_rows):  # type: ignore[no-untyped-def]
-    """log p(y | Z) without ½ log |Λ|, from the Gram matrix of (Z, y), which its Cholesky factor overwrites."""
-    size, (node, n_parents) = len(columns), add_precision(prior, columns, matrix)
+    """log p(y | Z) without ½ log |Λ| of width 1, from the lower half of the Gram matrix of (Z, y).
+
+    Its upper half is overwritten.
+    """
+    log_p = width_log_evidence(prior, 0, columns, matrix, n_rows)
+    n_widths = len(prior.width_squares)
+    if n_widths == 1:
+        return log_p
+    for w in range(1, n_widths):
+        other = width_log_evidence(prior, w, columns, matrix, n_rows)
+        log_p = max(log_p, other) + math.log1p(math.exp(-abs(log_p - other)))
+    return log_p - math.log(n_widths)
+
+
+@compiled
+def width_log_evidence(prior, w, columns, matrix, n_rows):  # type: ignore[no-untyped-def]
+    """log p(y | Z) without ½ log |Λ| of width 1, given one of the widths.
+
+    The transposed Cholesky factor overwrites the upper half of the matrix but for its diagonal.
+    """
+    size, node = len(columns), columns[-1]
+    n_parents = size - 2 if prior.intercept else size - 1
+    shrink = 1.0 / prior.width_squares[w]
     log_det, product = 0.0, 1.0
+    diagonal = np.empty(size)
     for a in range(size):
         for b in range(a):
             value = matrix[a, b]
             for c in range(b):
-                value -= matrix[a, c] * matrix[b, c]
-            matrix[a, b] = value / matrix[b, b]
+                value -= matrix[c, a] * matrix[c, b]
+            matrix[b, a] = value * diagonal[b]
         value = matrix[a, a]
+        if a < size - 1:
+            value += shrink * prior.precision[node, columns[a]]
         for c in range(a):
-            value -= matrix[a, c] * matrix[a, c]
+            value -= matrix[c, a] * matrix[c, a]
         if a < size - 1:
             if value > 0.0:
-                matrix[a, a] = math.sqrt(value)
+                diagonal[a] = 1.0 / math.sqrt(value)
             else:
                 # Never below Λ but for rounding, where columns repeat each other: this one then has nothing to add.
-                value, matrix[a, a] = prior.precision[node].min(), np.inf
-            product *= value
+                value, diagonal[a] = shrink * prior.precision[node].min(), 0.0
+            product *= value * prior.width_squares[w]
             if product > 1e150 or product < 1e-150:  # one logarithm serves most determinants
                 log_det, product = log_det + math.log(product), 1.0
         else:
@@ -125,15 +156,6 @@ def gather(gram, columns, matrix):  # type: ignore[no-untyped-def]
     for a in range(len(columns)):
         for b in range(a + 1):
             matrix[a, b] = gram[columns[a], columns[b]]
-
-
-@compiled
-def add_precision(prior, columns, matrix):  # type: ignore[no-untyped-def]
-    """Add Λ to the Gram matrix of the regressors; returns the node and the number of its parents."""
-    node, size = columns[-1], len(columns) - 1
-    for a in range(size):
-        matrix[a, a] += prior.precision[node, columns[a]]
-    return node, size - 1 if prior.intercept else size
 
 
 @compiled
@@ -192,8 +214,13 @@ def local_scores(tables, nodes, parents, states):  # type: ignore[no-untyped-def
 @compiled
 def draw_regression(rng, prior, columns, matrix, n_rows):  # type: ignore[no-untyped-def]
     """σ and coefficients from their posterior, given the Gram matrix of (Z, y)."""
-    size, (node, n_parents) = len(columns) - 1, add_precision(prior, columns, matrix)
+    size, node = len(columns) - 1, columns[-1]
+    n_parents = size - 1 if prior.intercept else size
+    log_p = np.array([width_log_evidence(prior, w, columns, matrix, n_rows) for w in range(len(prior.width_squares))])
+    cumulative = np.cumsum(np.exp(log_p - log_p.max()))
+    w = np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")
     for a in range(size):
+        matrix[a, a] += prior.precision[node, columns[a]] / prior.width_squares[w]
         for b in range(a):
             matrix[b, a] = matrix[a, b]
     factor = np.linalg.cholesky(np.ascontiguousarray(matrix[:size, :size])) if size > 0 else np.empty((0, 0))
@@ -301,4 +328,4 @@ def bge_evidence(mechanism: BGe, data: ContextData, states: EffectStates) -> Gra
     precision = np.full((d, d + 1), t)
     precision[:, d] = mechanism.alpha_mu
     shape = 0.5 * (mechanism.alpha_omega_excess + np.arange(d + 1) + 1)
-    return GramEvidence(data, states, regression(True, precision, (None, shape, 0.5 * t)))
+    return GramEvidence(data, states, regression(True, precision, (None, shape, 0.5 * t, (1.0,))))

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from bacadi.config.choices import Choice, option
 from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError
-from bacadi.model.noise import AbstractNoise, InferredNoise
+from bacadi.model.noise import AbstractNoise, scale_free
 
 
 class Effect(Choice):
@@ -22,14 +22,14 @@ class Effect(Choice):
 class HardGaussian(Effect):
     """x_j ~ N(μ_kj, σ_I²), parents cut off, with μ_kj ~ N(mean_prior_mean, mean_prior_std²) (Appendix D.1).
 
-    Beside an inferred noise the prior standard deviation is in units of σ_I. For SVGD alone: the paper does not say
+    Beside an inferred noise the prior standard deviation is in units of σ_I, or of u σ_I with u one of its `widths`. For SVGD alone: the paper does not say
     which density the mean of an untargeted variable has. With `pseudo_prior` it follows p(μ | x_k, targeted), its
     posterior had it been a target: then targeted and untargeted differ by the evidence ∫ p(x_k | μ) p(μ) dμ alone, as
     if μ had been integrated out, and means start from that posterior. Without, the density is 1, as in the authors'
     code, and means start with a spread of `init_std` around 0.
     """
 
-    noise: AbstractNoise = InferredNoise(1.0, 0.5)
+    noise: AbstractNoise = scale_free()
     mean_prior_mean: float = 0.0
     mean_prior_std: float = option(10.0, above=0)
     pseudo_prior: bool = True
@@ -44,9 +44,16 @@ class SoftGaussian(Effect):
 
 
 class ShiftGaussian(Effect):
-    """The mechanism stays and a constant is added: δ_kj ~ N(0, (prior_std σ_j)²), integrated out."""
+    """The mechanism stays and a constant is added: δ_kj ~ N(0, (u prior_std σ_j)²), integrated out, with u one of
+    `widths`, each equally probable."""
 
     prior_std: float = option(5.0, above=0)
+    widths: tuple[float, ...] = option((1.0, 30.0), above=0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.widths:
+            raise ConfigError("widths is empty; give at least one number above 0.")
 
 
 class ScaleGaussian(Effect):

@@ -9,7 +9,7 @@ from bacadi.config.choices import option
 from bacadi.data.contexts import Scaling
 from bacadi.data.labelled import Labelled
 from bacadi.model.mechanism import GaussianMechanism, weights_log_prior
-from bacadi.model.noise import AbstractNoise, InferredNoise, Values, log_normal, namespace
+from bacadi.model.noise import AbstractNoise, Values, log_mean_exp, log_normal, namespace, scale_free
 
 
 class LinearTheta(NamedTuple):
@@ -28,11 +28,11 @@ class LinearGaussian(GaussianMechanism):
     (`weights_log_prior`), `init_std` the spread of weights of a fresh particle: both are for SVGD alone.
 
     >>> LinearGaussian().noise
-    InferredNoise(shape=1.0, scale=0.1)
+    InferredNoise(shape=0.1, scale=1e-06, widths=(1.0, 30.0))
     """
 
-    noise: AbstractNoise = InferredNoise(1.0, 0.1)
-    weight_prior_std: float = option(5.0, above=0)
+    noise: AbstractNoise = scale_free()
+    weight_prior_std: float = option(10.0, above=0)
     intercept_prior_std: float | None = option(10.0, above=0, none="none")
     absent_ratio: float | None = option(None, above=0, none="none")
     init_std: float = option(0.3, above=0)
@@ -46,9 +46,11 @@ class LinearGaussian(GaussianMechanism):
         return LinearTheta(weight, intercept, None if start is None else zeros + start)
 
     def log_prior(self, theta: LinearTheta, graph: Values) -> Values:
-        unit = self.noise.prior_unit(theta.log_noise_std)
+        units = self.noise.prior_units(theta.log_noise_std)
+        return log_mean_exp([self._log_prior(theta, graph, u) for u in units]) + self.noise.log_prior(theta.log_noise_std)
+
+    def _log_prior(self, theta: LinearTheta, graph: Values, unit: Values) -> Values:
         log_p = weights_log_prior(theta.weight[..., None], graph, self.weight_prior_std * unit, self.absent_ratio)
-        log_p = log_p + self.noise.log_prior(theta.log_noise_std)
         if theta.intercept is None or self.intercept_prior_std is None:
             return log_p
         return log_p + log_normal(theta.intercept, 0.0, self.intercept_prior_std * unit)

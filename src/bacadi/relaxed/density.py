@@ -21,7 +21,7 @@ from bacadi.errors import ConfigError
 from bacadi.model.effects import Effect, HardGaussian, SoftGaussian
 from bacadi.model.mechanism import AbstractMechanism, Mechanism
 from bacadi.model.model import Model
-from bacadi.model.noise import gaussian_log_likelihood, log_normal
+from bacadi.model.noise import gaussian_log_likelihood, log_mean_exp, log_normal
 from bacadi.model.priors import SmoothPrior
 from bacadi.relaxed import mechanisms
 from bacadi.relaxed.latent import Graphs, Particle, RandomKey, Structures, Targets
@@ -84,8 +84,9 @@ class RelaxedHard(RelaxedEffect):
         (mean, log_std), noise, count = theta_int, self.effect.noise, self.moments.count[:, None]
         squares = self.moments.squares + count * (self.moments.mean - mean) ** 2
         fitted = gaussian_log_likelihood(count, squares, noise.log_std(log_std))
-        prior_std = self.effect.mean_prior_std * noise.prior_unit(log_std)
-        log_prior = log_normal(mean, self.effect.mean_prior_mean, prior_std) + noise.log_prior(log_std)
+        around, std = self.effect.mean_prior_mean, self.effect.mean_prior_std
+        of_mean = [log_normal(mean, around, std * unit) for unit in noise.prior_units(log_std)]
+        log_prior = log_mean_exp(of_mean) + noise.log_prior(log_std)
         targeted = (fitted + log_prior)[:, None, :]
         if not self.effect.pseudo_prior:
             return targeted, jnp.zeros((len(targeted), 1, 1), targeted.dtype)
@@ -107,7 +108,8 @@ class RelaxedHard(RelaxedEffect):
         """Mean and standard deviation of p(μ | x_k, targeted, σ_I)."""
         effect, moments = self.effect, self.moments
         rows = moments.count[:, None] * jnp.exp(-2 * jnp.asarray(effect.noise.log_std(log_noise_std)))
-        prior = (effect.mean_prior_std * effect.noise.prior_unit(log_noise_std)) ** -2
+        # Any proper density of untargeted means will do; this is the posterior under the widest unit.
+        prior = (effect.mean_prior_std * effect.noise.prior_units(log_noise_std)[-1]) ** -2
         precision = rows + prior
         return (rows * moments.mean + effect.mean_prior_mean * prior) / precision, precision**-0.5
 

@@ -215,7 +215,7 @@ def _table(factor_of: Callable[..., Any], noise: NoisePrior, with_soft: bool, gr
 
 def gaussian_process_evidence(mechanism: GaussianProcess, data: ContextData, states: EffectStates) -> KernelEvidence:
     """The evidence of Gaussian processes over one of the mechanism's kernels."""
-    noise = NoisePrior(*mechanism.noise.conjugate())
+    noise = NoisePrior(*mechanism.noise.conjugate()[:3])
     return KernelEvidence(data, states, mechanism.kernels, noise, per_node=mechanism.per_node)
 
 
@@ -230,7 +230,7 @@ def network_evidence(mechanism: NeuralGaussian, data: ContextData, states: Effec
             "Only networks of one hidden layer of sigmoid units have a closed-form covariance; "
             "use those, a GaussianProcess, or method svgd."
         )
-    network, noise = NetworkKernel(mechanism.hidden[0], mechanism.prior_std), NoisePrior(*mechanism.noise.conjugate())
+    network, noise = NetworkKernel(mechanism.hidden[0], mechanism.prior_std), NoisePrior(*mechanism.noise.conjugate()[:3])
     scales = mechanism.input_scales if noise.variance is None else None
     if scales is None:
         noise = replace(noise, ratios=(noise.scale / noise.shape,))

@@ -142,7 +142,7 @@ class MoveCounts(NamedTuple):
 def no_tables() -> GramTables:
     """Tables for evidence that is not computed in compiled code, where nothing reads them."""
     empty = np.zeros((1, 1))
-    prior = Regression(False, True, empty, np.ones(1), np.ones(1), np.ones(1), empty, empty)
+    prior = Regression(False, True, np.ones(1), empty, np.ones(1), np.ones(1), np.ones(1), empty, empty)
     return GramTables(np.zeros((1, 1, 1)), empty, np.zeros(1), prior, np.zeros(1, np.int8), np.zeros(1), empty)
 
 

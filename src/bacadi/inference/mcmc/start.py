@@ -102,7 +102,7 @@ class Orders:
         graph, states = np.zeros((d, d), np.int8), np.zeros((m, d), np.int8)
         for node, local in self.locals(order).items():
             graph[:, node], states[:, node] = local.parents, local.state
-        return _within_counts(self.collapsed.prior, Structure(graph, states))
+        return within_counts(self.collapsed.prior, Structure(graph, states))
 
     def refined(self, rng: np.random.Generator, order: Int[np.ndarray, " d"], searches: int) -> Int[np.ndarray, " d"]:
         """Reverse edges where that helps: j moves before i, or i behind j, for edges i → j, until none helps or there
@@ -258,7 +258,7 @@ class _NodeSearch:
             self.state, self.score = pair[both.argmax()], both.max()
 
 
-def _within_counts(prior: StructurePrior, structure: Structure) -> Structure:
+def within_counts(prior: StructurePrior, structure: Structure) -> Structure:
     """Bring contexts whose number of targets is impossible back to the likeliest states that are possible."""
     graph, states = structure
     for k, count_log in enumerate(prior.target_count_log):
