@@ -15,11 +15,11 @@ tree; the log posterior of the true graph and targets less that of the best draw
 present tree alone; average precision of edges, of adjacencies, of the class, of targets; the expected and true number
 of edges; seconds, CPU seconds and peak memory of the command; the load of the machine at its end, without which seconds
 say little. Members of a Markov class have the same log posterior in a linear model without contexts, so that a
-truth-best of 0 says that the class was found, and two replicas may rank edges well though one is stuck. Class AP ranks P(adjacent) for each pair whose edge is
-undirected in the truth's interventional CPDAG and P(i → j) for all other ordered pairs: true are the undirected pairs
-and the directed edges. SHD, of the kinds ibge, is between interventional CPDAGs under the true targets: of the draw
-with the highest log posterior, of the edges with p > .5 (NaN if cyclic), and of the entries that more than half of the
-draws' CPDAGs have, which is what the authors of iBGe call their consensus.
+truth-best of 0 says that the class was found, and two replicas may rank edges well though one is stuck. Class AP ranks
+P(adjacent) for each pair whose edge is undirected in the truth's interventional CPDAG and P(i → j) for all other
+ordered pairs: true are the undirected pairs and the directed edges. SHD, of the kinds ibge, is between interventional
+CPDAGs under the true targets: of the draw with the highest log posterior, of the edges with p > .5 (NaN if cyclic), and
+of the entries that more than half of the draws' CPDAGs have, which is what the authors of iBGe call their consensus.
 """
 
 import argparse
