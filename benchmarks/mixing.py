@@ -225,13 +225,15 @@ def line(label: str, row: dict[str, Any], columns: tuple[str, ...]) -> str:
 def summary(name: str, rows: list[dict[str, Any]], columns: tuple[str, ...], bars: dict[str, float]) -> str:
     """Medians and means of the runs that came to an end, the share that converged, and the bars beside the medians."""
     table = pd.DataFrame([row for row in rows if "error" not in row], columns=list(columns), dtype=float)
+    if table.empty:
+        return f"{name}: none of {len(rows)} tasks came to an end"
     middle, mean = table.median().to_dict(), table.mean().to_dict()
     middle["converged"], words = mean["converged"], []
     for column, bar in bars.items():
         least = "AP" in column or column == "converged"
         met = middle[column] >= bar if least else middle[column] <= bar
         words.append(f"{column} {'≥' if least else '≤'} {bar:g}: {middle[column]:.3g}, {'met' if met else 'missed'}")
-    found = [line(f"{name} median", middle, columns), line(f"{name} mean", mean, columns)]
+    found = [line(f"{name} median", middle, columns), line(f"{name} mean", mean, columns)] if len(table) > 1 else []
     return "\n".join([*found, f"{name} asked of {len(table)} of {len(rows)} tasks: {'; '.join(words)}"])
 
 

@@ -113,11 +113,12 @@ def sachs(shared: Path, seed: int) -> Case:
 
 
 def dream4(shared: Path, seed: int) -> Case:
-    """A network of ten genes by its seed: knock-outs and knock-downs are the contexts, wild type and multifactorial
-    rows observational, and time series left out. Gold networks have cycles, so truth has no log posterior."""
+    """A network of ten genes by its seed. A context needs two rows, so that knock-out and knock-down of a gene are one;
+    wild type and multifactorial rows are observational, and time series left out. A cyclic truth has no score."""
     number, folder = 1 + seed % 5, shared / "dream4"
     table = pd.read_csv(folder / f"dream4_size10_{number}.csv")
     table = table[table["experiment"] != "timeseries"].replace({CONTEXT: {"multifactorial": "control"}})
+    table = table.assign(**{CONTEXT: table[CONTEXT].str.replace("^K[OD]_", "", regex=True)})
     return real(f"net {number}", seed, table, "G1", [folder / f"gold_size10_{number}.csv"], log=False)
 
 
