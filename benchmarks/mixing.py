@@ -97,7 +97,7 @@ class Tree(NamedTuple):
         command = [sys.executable, "-m", "bacadi", "fit", str(table), "--context", CONTEXT, "--out", str(out)]
         command += ["--observational", str(case.data.observational), "--quiet"]
         if case.effect is not None:
-            write_text(table.with_name(f"{case.effect}.toml"), f'[model.effect]\ntype = "{case.effect}"\n')
+            write_text(table.with_name(f"{case.effect}.toml"), f'[model]\neffect = "{case.effect}"\n')
             command += ["--config", str(table.with_name(f"{case.effect}.toml"))]
         usage = out.with_name(f"{out.name}.json")
         environment = os.environ | {"PYTHONPATH": str(self.source), "NUMBA_CACHE_DIR": str(self.cache)}
@@ -229,12 +229,13 @@ def summary(name: str, rows: list[dict[str, Any]], columns: tuple[str, ...], bar
         return f"{name}: none of {len(rows)} tasks came to an end"
     middle, mean = table.median().to_dict(), table.mean().to_dict()
     middle["converged"], words = mean["converged"], []
+    share = f"{int(table['converged'].sum())} converged"  # a short run that has not may meet all other bars
     for column, bar in bars.items():
         least = "AP" in column or column == "converged"
         met = middle[column] >= bar if least else middle[column] <= bar
         words.append(f"{column} {'≥' if least else '≤'} {bar:g}: {middle[column]:.3g}, {'met' if met else 'missed'}")
     found = [line(f"{name} median", middle, columns), line(f"{name} mean", mean, columns)] if len(table) > 1 else []
-    return "\n".join([*found, f"{name} asked of {len(table)} of {len(rows)} tasks: {'; '.join(words)}"])
+    return "\n".join([*found, f"{name} asked of {len(table)} of {len(rows)} tasks, {share}: {'; '.join(words)}"])
 
 
 def as_json(rows: list[dict[str, Any]]) -> str:
