@@ -67,7 +67,7 @@ def to_networkx(posterior: Posterior, threshold: float = 0.5) -> "nx.DiGraph":
 
 
 def csv_text(posterior: Posterior, threshold: float = 0.0) -> str:
-    """source, target, probability (and mean_weight) of every ordered pair; the threshold is not used."""
+    """source, target, probability, given_adjacent (and mean_weight) of every ordered pair, whatever the threshold."""
     table = posterior.edges()
     i, j = (table[column].map(posterior.variables.index).to_numpy(dtype=int) for column in ("source", "target"))
     table = table.assign(**{name: values[i, j] for name, values in _edge_attributes(posterior).items()})
