@@ -71,7 +71,7 @@ def test_csv_has_every_pair_whatever_the_threshold(awkward, tmp_path):
     export(awkward, Format.CSV, tmp_path / "g.csv", threshold=0.9)
     text = (tmp_path / "g.csv").read_bytes().decode()
     rows = list(csv.DictReader(io.StringIO(text, newline="")))
-    assert len(rows) == 12 and list(rows[0]) == ["source", "target", "probability", "given_adjacent", "mean_weight"]
+    assert len(rows) == 12 and list(rows[0]) == ["source", "target", "probability", "mean_weight", "given_adjacent"]
     got = {(row["source"], row["target"]): float(row["probability"]) for row in rows}
     assert {pair: p for pair, p in got.items() if p > 0} == expected_edges(awkward, 0.0)
 
