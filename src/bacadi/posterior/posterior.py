@@ -233,7 +233,8 @@ class Posterior:
         return Orientation(*(array.reshape(*array.shape[:-1], d, d) for array in found))
 
     def _what_orients(self, pairs: Int[np.ndarray, "p 2"]) -> Orientation:
-        graphs, targets = (np.concatenate(list(chains)) for chains in (self.graph, self.intervention_target))
+        every = (self.graph, self.intervention_target)
+        graphs, targets = (array.reshape(self.n_draws, *array.shape[2:]) for array in every)
         return what_orients(Draws(graphs, targets, (self.weights * self.acyclic).ravel()), pairs)
 
     def draws(self) -> Iterator[tuple[float, Draw]]:
@@ -283,8 +284,8 @@ class Posterior:
 
         source -> target is the likelier direction (a tie goes by name); `adjacent` is p(adjacent | D), `direction` is
         p(source -> target | adjacent, D). The other columns say what orients the edge, as probabilities given
-        source -> target: `structure`, `contexts` as text (each context that tells the direction itself in at least
-        5 % of the draws, the most probable first), `propagated` and `undetermined`. See `Orientation`: structure and
+        source -> target: `structure`, `contexts` as text (each context that tells the direction itself with at
+        least 0.05, the most probable first), `propagated` and `undetermined`. See `Orientation`: structure and
         contexts may hold together, and where undetermined is 1 only the form of the model or the prior prefers a
         direction. Cyclic draws count for `adjacent` and `direction` only, if they have weight at all.
 
