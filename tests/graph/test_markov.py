@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from bacadi.graph.enumerate import all_dags, all_digraphs
-from bacadi.graph.equivalence import consistent_extension, cpdag, i_cpdag, skeleton, v_structures
+from bacadi.graph.equivalence import (
+    compelled,
+    consistent_extension,
+    cpdag,
+    i_cpdag,
+    meek_closure,
+    skeleton,
+    v_structures,
+)
 from bacadi.simulate.graphs import erdos_renyi_dag
 
 
@@ -79,6 +87,20 @@ def test_every_node_targeted_alone_identifies_the_dag():
 def test_no_context_gives_the_observational_cpdag():
     for dag in all_dags(4)[::7]:
         np.testing.assert_array_equal(i_cpdag(dag, np.zeros((0, 4), dtype=int)), cpdag(dag))
+
+
+@pytest.mark.parametrize(("d", "edges_per_node"), [(1, 0), (5, 1.5), (9, 2.5), (9, 4), (30, 2)])
+def test_compelled_edges_of_many_dags_are_those_of_all_four_rules_of_meek(d, edges_per_node):
+    rng = np.random.default_rng(3)
+    dags = np.stack([erdos_renyi_dag(rng, d, edges_per_node) for _ in range(60)]) != 0
+    hit = rng.random((len(dags), 2, d)) < rng.choice([0, 0.1, 0.3], (len(dags), 1, 1))
+    shown = (hit[:, :, :, None] ^ hit[:, :, None, :]).any(axis=1)
+    for dag, pairs, directed in zip(dags, shown, compelled(dags, shown), strict=True):
+        known = dag & pairs
+        for i, j, k in v_structures(dag):
+            known[i, j] = known[k, j] = True
+        np.testing.assert_array_equal(skeleton(dag) & ~directed.T, meek_closure(skeleton(dag) & ~known.T))
+    assert compelled(dags[:0], shown[:0]).shape == (0, d, d)
 
 
 def test_v_structures_and_skeleton():

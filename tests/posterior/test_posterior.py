@@ -113,13 +113,16 @@ def test_other_weights_start_from_the_log_posterior_of_the_draws(posterior):
 
 def test_tables_have_every_pair_sorted_by_probability_then_name(posterior):
     edges, targets = posterior.edges(), posterior.targets()
-    assert list(edges.columns) == ["source", "target", "probability"] and len(edges) == 12
+    assert list(edges.columns) == ["source", "target", "probability", "given_adjacent"] and len(edges) == 12
     assert list(targets.columns) == ["context", "variable", "probability"] and len(targets) == 12
-    key = [(-p, s, t) for s, t, p in edges.itertuples(index=False)]
+    key = [(-p, s, t) for s, t, p, _ in edges.itertuples(index=False)]
     assert key == sorted(key)
     at = {name: i for i, name in enumerate(posterior.variables)}
-    for source, target, probability in edges.itertuples(index=False):
-        assert probability == posterior.edge_probabilities()[at[source], at[target]]
+    p = posterior.edge_probabilities()
+    for source, target, probability, given_adjacent in edges.itertuples(index=False):
+        i, j = at[source], at[target]
+        assert probability == p[i, j]
+        assert given_adjacent == pytest.approx(p[i, j] / (p[i, j] + p[j, i]))
 
 
 def test_no_context_gives_empty_target_tables(make_posterior):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int8
+from jaxtyping import Bool, Float, Int, Int8
 
 import bacadi
 from bacadi.data.labelled import Labelled
@@ -16,6 +16,7 @@ from bacadi.errors import ConfigError, InferenceError
 from bacadi.graph.dag import is_acyclic
 from bacadi.posterior import store, summaries
 from bacadi.posterior import weights as rules
+from bacadi.posterior.orientation import Draws, Orientation, what_orients
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,7 +32,8 @@ EXACT_EDGES, EXACT_TARGETS = "exact_edge_probability", "exact_target_probability
 # The groups of named arrays, and the names in them that are fields of `Posterior`.
 _FIELDS_IN = {"parameters": ("graph", "intervention_target"), "sample_stats": ("log_weight",), "constant_data": ()}
 _UNCERTAIN = (0.1, 0.9)
-_MAX_DESCRIBED = 12
+_MAX_DESCRIBED, _MAX_NAMED = 12, 3
+_LEAST_CONTEXT = 0.05
 
 
 class Draw(NamedTuple):
@@ -210,6 +212,31 @@ class Posterior:
         # Rounded, so that what holds in every draw has probability 1 whatever the last bits of the weights add to.
         return np.clip(np.einsum("cd,cdij->ij", self.weights, indicator).round(12), 0.0, 1.0)
 
+    def adjacent_probabilities(self) -> Float[np.ndarray, "d d"]:
+        """p(i -> j or j -> i | D), symmetric."""
+        p, odd = self.edge_probabilities(), ~self.acyclic & (self.weights > 0)
+        both = np.einsum("l,lij,lji->ij", self.weights[odd], self.graph[odd], self.graph[odd])
+        return np.clip((p + p.T - both).round(12), 0.0, 1.0)
+
+    def _given_adjacent(self) -> Float[np.ndarray, "d d"]:
+        """p(i -> j | i and j adjacent, D); NaN where they never are."""
+        with np.errstate(invalid="ignore"):
+            return np.clip((self.edge_probabilities() / self.adjacent_probabilities()).round(12), 0.0, 1.0)
+
+    def orientation(self) -> Orientation:
+        """What orients each edge i -> j, as arrays [i, j]; cyclic draws have no CPDAG and are left out.
+
+        The class of a graph is that of its conditional independences, with contexts that change mechanisms in any way.
+        """
+        d = self.n_variables
+        found = self._what_orients(np.argwhere(np.ones((d, d), dtype=bool)))
+        return Orientation(*(array.reshape(*array.shape[:-1], d, d) for array in found))
+
+    def _what_orients(self, pairs: Int[np.ndarray, "p 2"]) -> Orientation:
+        every = (self.graph, self.intervention_target)
+        graphs, targets = (array.reshape(self.n_draws, *array.shape[2:]) for array in every)
+        return what_orients(Draws(graphs, targets, (self.weights * self.acyclic).ravel()), pairs)
+
     def draws(self) -> Iterator[tuple[float, Draw]]:
         """Yield weight and draw of all draws that have weight."""
         for at in map(tuple, np.argwhere(self.weights > 0).tolist()):
@@ -242,9 +269,53 @@ class Posterior:
         return summaries.consensus(self.edge_probabilities(), threshold, self.variables)
 
     def edges(self) -> "pd.DataFrame":
-        """source, target, probability of every ordered pair; the most probable first, ties by name."""
+        """source, target, probability of every ordered pair; the most probable first, ties by name.
+
+        The column `given_adjacent` is p(source -> target | source and target adjacent), NaN where they never are.
+        """
         table = _ranked({"source": self.variables, "target": self.variables}, self.edge_probabilities())
-        return table[table["source"] != table["target"]].reset_index(drop=True)
+        table = table[table["source"] != table["target"]].reset_index(drop=True)
+        at = {name: i for i, name in enumerate(self.variables)}
+        i, j = (table[column].map(at).to_numpy(dtype=int) for column in ("source", "target"))
+        return table.assign(given_adjacent=self._given_adjacent()[i, j])
+
+    def directions(self, threshold: float = 0.5) -> "pd.DataFrame":
+        """One row for each pair that is adjacent with at least the threshold's probability, the most probable first.
+
+        source -> target is the likelier direction (a tie goes by name); `adjacent` is p(adjacent | D), `direction` is
+        p(source -> target | adjacent, D). The other columns say what orients the edge, as probabilities given
+        source -> target: `structure`, `contexts` as text (each context that tells the direction itself with at
+        least 0.05, the most probable first), `propagated` and `undetermined`. See `Orientation`: structure and
+        contexts may hold together, and where undetermined is 1 only the form of the model or the prior prefers a
+        direction. Cyclic draws count for `adjacent` and `direction` only, if they have weight at all.
+
+        >>> graph = np.array([[[[0, 1], [0, 0]]]], dtype=np.int8)
+        >>> posterior = Posterior(graph, np.array([[[[0, 1]]]]), np.zeros((1, 1)), ("rain", "wet"), ("hose",))
+        >>> posterior.directions().to_numpy().tolist()
+        [['rain', 'wet', 1.0, 1.0, 0.0, 'hose (1.00)', 0.0, 0.0]]
+        """
+        pairs = self._adjacent_pairs(threshold)
+        found, direction, adjacent = self._what_orients(pairs), self._given_adjacent(), self.adjacent_probabilities()
+        rows: list[tuple[Any, ...]] = []
+        for at, (i, j) in enumerate(pairs.tolist()):
+            contexts = sorted(zip((-found.contexts[:, at]).tolist(), self.contexts, strict=True))
+            text = ", ".join(f"{name} ({-p:.2f})" for p, name in contexts if -p >= _LEAST_CONTEXT)
+            what = found.structure[at], text, found.propagated[at], found.undetermined[at]
+            rows.append((self.variables[i], self.variables[j], adjacent[i, j], direction[i, j], *what))
+        columns = ["source", "target", "adjacent", "direction", "structure", "contexts", "propagated", "undetermined"]
+        types = {name: "str" if name in ("source", "target", "contexts") else "float64" for name in columns}
+        return _pandas().DataFrame(rows, columns=columns).astype(types)
+
+    def _adjacent_pairs(self, threshold: float) -> Int[np.ndarray, "p 2"]:
+        """The pairs that reach the threshold in their likelier direction, the most probable first, ties by name."""
+        summaries.check_threshold(threshold)
+        p, adjacent, names = self.edge_probabilities().round(12), self.adjacent_probabilities(), self.variables
+        pairs = []
+        for i, j in np.argwhere(np.triu(adjacent >= threshold, k=1)).tolist():
+            backwards = (-p[j, i], names[j]) < (-p[i, j], names[i])
+            pairs.append((j, i) if backwards else (i, j))
+        pairs.sort(key=lambda pair: (-adjacent[pair], names[pair[0]], names[pair[1]]))
+        return np.array(pairs, dtype=np.int64).reshape(-1, 2)
 
     def targets(self) -> "pd.DataFrame":
         """context, variable, probability of every pair; the most probable first, ties by name."""
@@ -340,12 +411,13 @@ class Posterior:
         return f"converged: {chains} agree, worth {float(ess):.0f} independent draws{ended}"
 
     def describe(self) -> str:
-        """A few lines of text: the verdict, edges, uncertain edges, most probable targets."""
+        """A few lines of text: the verdict, edges, uncertain edges and directions, most probable targets."""
         p, (low, high) = self.edge_probabilities(), _UNCERTAIN
         lines = [
             self.verdict(),
             f"{self.n_variables} variables: {(p > 0.5).sum()} edges with probability above 0.5, "
             f"{((p > low) & (p < high)).sum()} uncertain ({low} to {high})",
+            *self._describe_directions(),
             "most probable targets:" if self.contexts else "no context beside the observational one",
         ]
         for context, row in list(zip(self.contexts, self.target_probabilities(), strict=True))[:_MAX_DESCRIBED]:
@@ -355,6 +427,17 @@ class Posterior:
         if self.n_contexts > _MAX_DESCRIBED:
             lines.append(f"  and {self.n_contexts - _MAX_DESCRIBED} more contexts")
         return "\n".join(lines)
+
+    def _describe_directions(self) -> list[str]:
+        """A line on the adjacent pairs whose direction is undetermined with at least 1/2, if there are any."""
+        pairs = self._adjacent_pairs(0.5)
+        undirected = pairs[self._what_orients(pairs).undetermined >= 0.5]
+        open_pairs = [f"{self.variables[i]} - {self.variables[j]}" for i, j in undirected]
+        if not open_pairs:
+            return []
+        named = ", ".join(open_pairs[:_MAX_NAMED]) + (", ..." if len(open_pairs) > _MAX_NAMED else "")
+        count = f"{len(open_pairs)} of {len(pairs)} adjacent pairs"
+        return [f"{count} have a direction that neither independences nor contexts tell ({named})"]
 
     def save(self, path: str | Path) -> None:
         """Write a netCDF file, whole or not at all: see `bacadi.posterior.store` for its layout."""
