@@ -35,13 +35,15 @@ class PriorTables(NamedTuple):
 
 
 class Proposals(NamedTuple):
-    """Fixed weights of pairs, as logarithms and as cumulative sums in reading order, and of moves."""
+    """Fixed weights of pairs, as logarithms and as cumulative sums in reading order, and of moves; `near` are the
+    candidate parents of each node that scans look at."""
 
     edge_log: Float[np.ndarray, "d d"]
     edge_sum: Float[np.ndarray, " dd"]
     target_log: Float[np.ndarray, "M d"]
     target_sum: Float[np.ndarray, " Md"]
     move_sum: Float[np.ndarray, " 8"]
+    near: Int[np.ndarray, "d C"]
 
 
 class CompiledTarget(NamedTuple):
@@ -53,10 +55,12 @@ class CompiledTarget(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """Scores by hash (open addressing, key 0 is empty), for evidence that is not computed in compiled code.
+    """Scores by hash, key 0 being empty; the key of a request is the exclusive or of one random word per parent and
+    per state (Zobrist hashing).
 
-    With `inline` the evidence is compiled and nothing is kept. The key of a request is the exclusive or of one random
-    word per parent and per state (Zobrist hashing).
+    With `inline` the evidence is compiled: a score that is missing is computed, and takes the place of another of the
+    same slot. Most proposals at cold levels are refused and come again, so that most scores are there. Otherwise all
+    scores are kept (open addressing), and one that is missing is asked for.
     """
 
     inline: bool
@@ -109,8 +113,8 @@ class Work(NamedTuple):
     Slot a < `n_nodes` holds the new parents (sorted), states and score of `node[a]`; a score of NaN is still to be
     computed. `log_prior` is the change of log p(G, S), `log_proposal` the log probability to propose the way back less
     that of the way there; with `turned` both nodes exchange their places in the order. The other arrays are scratch
-    space: of a search for ancestors, of a Gibbs scan, and of the random state to which a move that has to be repeated
-    returns.
+    space: of a search for ancestors, of the nodes that may not become parents, of Gibbs scans, and of the random state
+    to which a move that has to be repeated returns.
     """
 
     n_nodes: Int[np.ndarray, " 1"]
@@ -123,7 +127,10 @@ class Work(NamedTuple):
     log_proposal: Float[np.ndarray, " 1"]
     turned: Bool[np.ndarray, " 1"]
     seen: UInt8[np.ndarray, " d"]
+    below: UInt8[np.ndarray, "2 d"]
     stack: Int[np.ndarray, " d"]
+    old_parents: Int[np.ndarray, " d"]
+    other_parents: Int[np.ndarray, " d"]
     column: Int8[np.ndarray, " M"]
     n_targets: Int[np.ndarray, " M"]
     option_score: Float[np.ndarray, " T"]
@@ -148,8 +155,8 @@ def no_tables() -> GramTables:
 
 def new_work(d: int, m: int, n_states: int) -> Work:
     """Room for the proposals on d variables and m contexts."""
-    shapes = (1, 2, (2, d), 2, (2, m), 2, 1, 1, 1, d, d, m, m, n_states, n_states, 4)
-    kinds = ["i8", "i8", "i8", "i8", "i1", "f8", "f8", "f8", "?", "u1", "i8", "i1", "i8", "f8", "f8", "u8"]
+    shapes = (1, 2, (2, d), 2, (2, m), 2, 1, 1, 1, d, (2, d), d, d, d, m, m, n_states, n_states, 4)
+    kinds = "i8 i8 i8 i8 i1 f8 f8 f8 ? u1 u1 i8 i8 i8 i1 i8 f8 f8 u8".split()
     return Work(*(np.zeros(shape, kind) for shape, kind in zip(shapes, kinds, strict=True)))
 
 
@@ -244,16 +251,18 @@ def rehash(keys, values, new_keys, new_values):  # type: ignore[no-untyped-def]
 def evaluate(problem, node, parents, n_parents, state):  # type: ignore[no-untyped-def]
     """The local score of a node, or NaN with the request filled in where it is not in memory (or not a number)."""
     target, memory, request = problem
+    key = memory.node_hash[node, memory.node_hash.shape[1] - 1]
+    for a in range(n_parents):
+        key ^= memory.node_hash[node, parents[a]]
+    for k in range(len(state)):
+        key ^= memory.state_hash[node, k, state[k]]
+    slot = key & np.uint64(len(memory.keys) - 1) if memory.inline else slot_of(memory.keys, key)
+    if memory.keys[slot] == key:
+        return memory.values[slot]
+    score = np.nan
     if memory.inline:
-        key, score = np.uint64(0), local_score(target.tables, node, parents, n_parents, state)
-    else:
-        key = memory.node_hash[node, memory.node_hash.shape[1] - 1]
-        for a in range(n_parents):
-            key ^= memory.node_hash[node, parents[a]]
-        for k in range(len(state)):
-            key ^= memory.state_hash[node, k, state[k]]
-        slot = slot_of(memory.keys, key)
-        score = memory.values[slot] if memory.keys[slot] == key else np.nan
+        score = local_score(target.tables, node, parents, n_parents, state)
+        memory.keys[slot], memory.values[slot] = key, score
     if not math.isnan(score):
         return score
     # Not before: what the other node of a proposal lacks may stand in the request.
@@ -298,27 +307,58 @@ def out_degree_gain(prior, chain, node, change):  # type: ignore[no-untyped-def]
 
 
 @inner
-def add_parent(prior, chain, work, slot, parent):  # type: ignore[no-untyped-def]
-    """Give the node of a slot one more parent. Parents stay sorted: a score depends on the set, to the last bit."""
-    at = work.n_parents[slot]
-    while at > 0 and work.parents[slot, at - 1] > parent:
-        work.parents[slot, at] = work.parents[slot, at - 1]
+def insert(parents, n_parents, parent):  # type: ignore[no-untyped-def]
+    """Put a parent into a sorted list; returns their number. A score depends on the set, to the last bit."""
+    at = n_parents
+    while at > 0 and parents[at - 1] > parent:
+        parents[at] = parents[at - 1]
         at -= 1
-    work.parents[slot, at] = parent
-    work.n_parents[slot] += 1
+    parents[at] = parent
+    return n_parents + 1
+
+
+@inner
+def remove(parents, n_parents, parent):  # type: ignore[no-untyped-def]
+    """Take a parent from a list, if it is there; returns their number."""
+    size = 0
+    for a in range(n_parents):
+        if parents[a] != parent:
+            parents[size] = parents[a]
+            size += 1
+    return size
+
+
+@inner
+def add_parent(prior, chain, work, slot, parent):  # type: ignore[no-untyped-def]
+    """Give the node of a slot one more parent."""
+    work.n_parents[slot] = insert(work.parents[slot], work.n_parents[slot], parent)
     work.log_prior[0] += out_degree_gain(prior, chain, parent, 1) + prior.edge_log_odds[parent, work.node[slot]]
 
 
 @inner
 def drop_parent(prior, chain, work, slot, parent):  # type: ignore[no-untyped-def]
     """Take a parent from the node of a slot."""
-    size = 0
-    for a in range(work.n_parents[slot]):
-        if work.parents[slot, a] != parent:
-            work.parents[slot, size] = work.parents[slot, a]
-            size += 1
-    work.n_parents[slot] = size
+    work.n_parents[slot] = remove(work.parents[slot], work.n_parents[slot], parent)
     work.log_prior[0] += out_degree_gain(prior, chain, parent, -1) - prior.edge_log_odds[parent, work.node[slot]]
+
+
+@inner
+def parents_gain(prior, chain, work):  # type: ignore[no-untyped-def]
+    """Change of log p(G) by all parents that the nodes of a proposal gain and lose."""
+    gain = 0.0
+    work.stack[:] = 0
+    for slot in range(work.n_nodes[0]):
+        node = work.node[slot]
+        for a in range(chain.n_parents[node]):
+            gain -= prior.edge_log_odds[chain.parents[node, a], node]
+            work.stack[chain.parents[node, a]] -= 1
+        for a in range(work.n_parents[slot]):
+            gain += prior.edge_log_odds[work.parents[slot, a], node]
+            work.stack[work.parents[slot, a]] += 1
+    for i in range(len(chain.place) if prior.by_degree else 0):
+        if work.stack[i] != 0:
+            gain += out_degree_gain(prior, chain, i, work.stack[i])
+    return gain
 
 
 @inner
@@ -425,6 +465,22 @@ def may_turn(prior, chain, work, i, j):  # type: ignore[no-untyped-def]
         if other != i and is_ancestor(chain, work, i, other):
             return False
     return True
+
+
+@inner
+def descendants(chain, work, node, left_out, found):  # type: ignore[no-untyped-def]
+    """Mark a node and what lies below it in the graph without the edges into `node` and `left_out`."""
+    found[:] = 0
+    found[node] = 1
+    work.stack[0], size = node, 1
+    while size > 0:
+        size -= 1
+        current = work.stack[size]
+        for child in range(len(found)):
+            if chain.edges[current, child] == 1 and found[child] == 0 and child != left_out:
+                found[child] = 1
+                work.stack[size] = child
+                size += 1
 
 
 @inlined

@@ -24,6 +24,8 @@ from bacadi.inference.mcmc.method import MoveWeights
 from bacadi.inference.mcmc.start import Structure, edge_weights, target_weights
 
 HOT_ACCEPTANCE = 0.15  # of edge toggles at the hottest level
+INLINE_SLOTS = 2**17  # scores of compiled evidence that are kept: 2 MB, which stay near the processor
+NEAR = 12  # candidate parents of a node that a scan looks at
 COOLEST_HOT = -0.05  # log inverse temperature that the hottest level has at least
 
 
@@ -192,15 +194,17 @@ def proposals(
     edges: Float[np.ndarray, "d d"], targets: Float[np.ndarray, "M d"], move_sum: Float[np.ndarray, " 8"]
 ) -> chain.Proposals:
     """Weights of pairs in the form that compiled code reads."""
+    # The other nodes of the largest weight; a node's own is 0.
+    near = np.sort(np.argsort(-edges, axis=0, kind="stable")[: min(NEAR, max(len(edges) - 1, 1))].T, axis=1)
     with np.errstate(divide="ignore"):
-        return chain.Proposals(np.log(edges), np.cumsum(edges), np.log(targets), np.cumsum(targets), move_sum)
+        return chain.Proposals(np.log(edges), np.cumsum(edges), np.log(targets), np.cumsum(targets), move_sum, near)
 
 
 def _move_weights(weights: MoveWeights, evidence: AbstractEvidence) -> Float[np.ndarray, " 8"]:
-    """The weights of the moves that exist: targets need contexts, scans of columns need scores in compiled code."""
+    """The weights of the moves that exist: targets need contexts, scans need scores in compiled code."""
     allowed = np.array(list(vars(weights).values()), float)
     if evidence.n_contexts == 0 or evidence.states.n_states == 1:
-        allowed[moves.SET_TARGET :] = 0
+        allowed[moves.SET_TARGET : moves.REVERSE_AND_REDRAW] = 0
     if evidence.tables is None:
         allowed[moves.TOGGLE_AND_COLUMN :] = 0
     return allowed
@@ -261,7 +265,7 @@ def empty_memory(rng: np.random.Generator, evidence: AbstractEvidence) -> Memory
     """Room for scores, and the random words of their hashes."""
     d, m, t = evidence.n_variables, evidence.n_contexts, evidence.states.n_states
     inline = evidence.tables is not None
-    size = 2 if inline else 2**16
+    size = INLINE_SLOTS if inline else 2**16
     words = rng.integers(1, 2**63, d * (d + 1) + d * m * t, dtype=np.uint64)
     nodes, states = np.split(words, [d * (d + 1)])
     return Memory(inline, np.zeros(size, np.uint64), np.zeros(size), nodes.reshape(d, d + 1), states.reshape(d, m, t))

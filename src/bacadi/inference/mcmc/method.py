@@ -41,7 +41,7 @@ class MoveWeights(Choice):
     swap_target: float = option(2.0, least=0)
     edge_and_target: float = option(1.0, least=0)
     toggle_and_column: float = option(0.1, least=0)
-    reverse_and_columns: float = option(0.3, least=0)
+    reverse_and_redraw: float = option(0.3, least=0)
 
 
 class MCMC(AbstractCollapsedMethod):

@@ -13,8 +13,8 @@ from bacadi.evidence.compiled import compiled, inlined, inner
 from bacadi.inference.mcmc import chain as ops
 
 MOVES = range(8)
-TOGGLE, REVERSE, SWAP_PARENT, SET_TARGET, SWAP_TARGET, EDGE_AND_TARGET, TOGGLE_AND_COLUMN, REVERSE_AND_COLUMNS = MOVES
-"""The moves, in the order of `MoveWeights`; the last two also draw the states of nodes anew."""
+TOGGLE, REVERSE, SWAP_PARENT, SET_TARGET, SWAP_TARGET, EDGE_AND_TARGET, TOGGLE_AND_COLUMN, REVERSE_AND_REDRAW = MOVES
+"""The moves, in the order of `MoveWeights`; the last two also draw the states of nodes anew, the last one parents, too."""
 
 
 @inner
@@ -108,6 +108,139 @@ def swap_target(problem, chain, work, k, j):  # type: ignore[no-untyped-def]
     return True
 
 
+@inner
+def mark_blocked(prior, chain, work, slot_i, slot_j):  # type: ignore[no-untyped-def]
+    """In `work.below`: which nodes may not become parents of i and j when i → j turns; False where it cannot turn.
+
+    Without the edges into both, let D_i and D_j be the nodes below each. Once j → i is there, parents of i are outside
+    D_i and those of j outside D_i and D_j; with i → j it is the other way round. Marked are 1 for what is always closed
+    to a node and 2 for what is closed while the node is the upper one. Along an order the places of both say the same.
+    """
+    i, j, d = work.node[slot_i], work.node[slot_j], len(chain.place)
+    if not prior.over_orders:
+        descendants, below_i, below_j = ops.descendants, work.below[slot_i], work.below[slot_j]
+        descendants(chain, work, i, j, below_i)
+        descendants(chain, work, j, i, below_j)
+        for c in range(d):
+            if below_i[c] != below_j[c]:
+                below_i[c], below_j[c] = 2 - below_i[c], 2 - below_j[c]
+        return True
+    for c in range(d):
+        if chain.edges[i, c] == 1 and chain.place[c] < chain.place[j]:
+            return False
+        mark = 1 if chain.place[c] >= chain.place[j] else 2 if chain.place[c] >= chain.place[i] else 0
+        work.below[0, c] = work.below[1, c] = mark
+    return True
+
+
+@inlined
+def reverse_and_redraw(problem, chain, work, beta, i, j):  # type: ignore[no-untyped-def]
+    """Turn i → j and draw the other parents of both nodes anew, then their states (after Grzegorczyk & Husmeier 2008).
+
+    Parents come from one Gibbs scan over the candidates of a node, in place of a sum over all sets of parents. The
+    ratio is that of the edge times q(scans back) / q(scans there), as in `redraw_columns`. Parents that are no
+    candidates stay, so that the turn is impossible where one of them is closed then.
+    """
+    prior, weight = problem.target.prior, problem.target.proposals.edge_log
+    if i == j or chain.edges[i, j] == 0 or prior.fixed[i, j] != 0 or prior.fixed[j, i] != 0:
+        return False
+    ops.touch(chain, work, min(i, j))
+    ops.touch(chain, work, max(i, j))
+    if not mark_blocked(prior, chain, work, 0 if i < j else 1, 1 if i < j else 0):
+        return False
+    for slot in range(2):
+        parents, column, lower = work.parents[slot], work.state[slot], work.node[slot] == i
+        n, possible = led_parents(prior, problem.target.proposals.near, work, slot, parents, work.n_parents[slot], j, i)
+        if not possible:
+            return False
+        log_q, n, _ = scan_parents(problem, chain, work, beta, slot, parents, n, column, lower, False)
+        work.n_parents[slot] = n
+        work.log_proposal[0] -= log_q
+    work.log_prior[0] += ops.parents_gain(prior, chain, work)
+    redraw_columns(problem, chain, work, beta)
+    for slot in range(2):
+        parents, lower = work.old_parents, work.node[slot] == j
+        parents[:] = work.parents[slot]
+        n, _ = led_parents(prior, problem.target.proposals.near, work, slot, parents, work.n_parents[slot], i, j)
+        log_q, _, _ = scan_parents(problem, chain, work, beta, slot, parents, n, work.state[slot], lower, True)
+        work.log_proposal[0] += log_q
+    work.log_proposal[0] += weight[j, i] - weight[i, j]
+    work.turned[0] = True
+    return True
+
+
+@inner
+def led_parents(prior, near, work, slot, parents, n_parents, upper, lower):  # type: ignore[no-untyped-def]
+    """Where the scan over the parents of a node begins when the edge is to lead from `upper` to `lower`: those it had,
+    less what is closed then; returns their number, and False where a parent that is no candidate is closed."""
+    node, size = work.node[slot], 0
+    n_parents = ops.remove(parents, n_parents, upper if node == lower else lower)
+    for a in range(n_parents):
+        parent = parents[a]
+        closed = work.below[slot, parent]
+        if closed == 1 or (closed == 2 and node == upper):
+            if prior.fixed[parent, node] != 0 or not is_near(near, node, parent):
+                return 0, False
+        else:
+            parents[size] = parent
+            size += 1
+    if node == lower:
+        if size >= prior.max_parents:
+            return 0, False
+        size = ops.insert(parents, size, upper)
+    return size, True
+
+
+@inner
+def is_near(near, node, parent):  # type: ignore[no-untyped-def]
+    """Whether a scan over the parents of a node looks at this one."""
+    for c in range(near.shape[1]):
+        if near[node, c] == parent:
+            return True
+    return False
+
+
+@inner
+def scan_parents(problem, chain, work, beta, slot, parents, n, column, lower, back):  # type: ignore[no-untyped-def]
+    """One Gibbs scan over the candidate parents of a node, given its states; the other end of the edge stays.
+
+    `lower` is whether the edge leads into this node. Parents are drawn into `parents`; on the way back the scan is led
+    to those of the chain and only its probability is wanted.
+
+    Returns:
+        The log probability of the scan, the number of parents and their score.
+    """
+    prior, near = problem.target.prior, problem.target.proposals.near
+    node, end, other = work.node[slot], work.node[1 - slot], work.other_parents
+    log_q, score = 0.0, ops.evaluate(problem, node, parents, n, column)
+    for at in range(near.shape[1]):
+        c = near[node, at]
+        closed = work.below[slot, c]
+        if c == end or prior.fixed[c, node] != 0 or closed == 1 or (closed == 2 and not lower):
+            continue
+        other[:n] = parents[:n]
+        n_other = ops.remove(other, n, c)
+        inside = n_other < n
+        toggle = inside != (chain.edges[c, node] == 1)
+        if not inside:
+            if n >= prior.max_parents:
+                if back and toggle:
+                    return -np.inf, n, score
+                continue
+            n_other = ops.insert(other, n, c)
+        score_other = ops.evaluate(problem, node, other, n_other, column)
+        odds = prior.edge_log_odds[c, node]
+        log_ratio = beta * (score_other - score) + (-odds if inside else odds)
+        log_stay = -math.log1p(math.exp(log_ratio)) if log_ratio < 30 else -log_ratio
+        if not back:
+            toggle = math.log(1.0 - ops.uniform(chain.rng)) >= log_stay
+        log_q += log_ratio + log_stay if toggle else log_stay
+        if toggle:
+            parents[:n_other] = other[:n_other]
+            n, score = n_other, score_other
+    return log_q, n, score
+
+
 @inlined
 def redraw_columns(problem, chain, work, beta):  # type: ignore[no-untyped-def]
     """Draw the states of the nodes that a change of an edge concerns anew, one Gibbs scan per node.
@@ -197,13 +330,15 @@ def propose(problem, chain, work, beta, kind):  # type: ignore[no-untyped-def]
     if kind == SWAP_PARENT:
         return swap_parent(problem, chain, work, i, j)
     k = ops.below(chain.rng, len(chain.n_targets)) if kind == EDGE_AND_TARGET else 0
-    if kind in (REVERSE, REVERSE_AND_COLUMNS):
+    if kind == REVERSE_AND_REDRAW:
+        return reverse_and_redraw(problem, chain, work, beta, i, j)
+    if kind == REVERSE:
         possible = reverse(prior, weights.edge_log, chain, work, i, j)
     else:
         possible = toggle(prior, chain, work, i, j)
     if possible and kind == EDGE_AND_TARGET:
         change_state(problem, chain, work, 0, k)
-    elif possible and kind >= TOGGLE_AND_COLUMN:
+    elif possible and kind == TOGGLE_AND_COLUMN:
         redraw_columns(problem, chain, work, beta)
     return possible
 
