@@ -17,7 +17,8 @@ With orders: B(S) = log Σ_{j ∉ S} exp(within[j, -1, S] + B(S ∪ {j})), d 2^d
 
 With B, the posterior is a Markov chain over (S, T) or S from the empty set on, along which probabilities are handed on
 (`asked[j, t, X]`: the probability that j is to choose its parents among those that `within[j, t, X]` sums) and graphs
-are drawn.
+are drawn. Messages B and probabilities of visits are filled in by functions that take the sets S one after the other,
+from `first` on to before `last`, so that the caller hears of progress; messages begin with the largest S.
 """
 
 import math
@@ -107,12 +108,11 @@ def log_sum(log_terms, top):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def layer_messages(within):  # type: ignore[no-untyped-def]
-    """B(S, T), at Σ_{j ∈ S} 3^j + Σ_{j ∈ T} 3^j."""
+def layer_messages(within, message, first, last):  # type: ignore[no-untyped-def]
+    """Fill in B(S, T), at Σ_{j ∈ S} 3^j + Σ_{j ∈ T} 3^j."""
     d = len(within)
     digits, everything = 3 ** np.arange(d), (1 << d) - 1
-    message = np.zeros(3**d)
-    for placed in range(everything - 1, -1, -1):
+    for placed in range(everything - 1 - first, everything - 1 - last, -1):
         rest, inside = members(everything ^ placed), members(placed)
         gamma, log_terms = np.empty(len(rest)), np.empty(1 << len(rest))
         here = digits[inside].sum()
@@ -121,17 +121,14 @@ def layer_messages(within):  # type: ignore[no-untyped-def]
         for a in range(0 if placed == 0 else 1, len(layers)):
             layer_weights(within, placed, layers[a], rest, gamma)
             message[codes[a]] = log_sum(log_terms, next_layers(after, gamma, log_terms))
-    return message
 
 
 @compiled
-def layer_visits(within, message):  # type: ignore[no-untyped-def]
-    """`asked`, from the probabilities of all (S, T)."""
+def layer_visits(within, message, visited, asked, first, last):  # type: ignore[no-untyped-def]
+    """Hand on the probabilities of all (S, T), 1 of the empty set, and add up `asked`."""
     d = len(within)
     digits, everything = 3 ** np.arange(d), (1 << d) - 1
-    visited, asked = np.zeros(3**d), np.zeros(within.shape)
-    visited[0] = 1.0
-    for placed in range(everything):
+    for placed in range(first, last):
         rest, inside = members(everything ^ placed), members(placed)
         gamma, log_terms = np.empty(len(rest)), np.empty(1 << len(rest))
         here = digits[inside].sum()
@@ -155,7 +152,6 @@ def layer_visits(within, message):  # type: ignore[no-untyped-def]
                 if in_layer > 0.0:
                     ask(within, asked, rest[b], placed, layers[a], in_layer, gamma[b])
         visited[following[1:]] = passed[1:]
-    return asked
 
 
 @inner
@@ -236,32 +232,27 @@ def draw_layers(rng, weight, within, message, n):  # type: ignore[no-untyped-def
 
 
 @compiled
-def order_messages(within):  # type: ignore[no-untyped-def]
-    """B(S)."""
+def order_messages(within, message, first, last):  # type: ignore[no-untyped-def]
+    """Fill in B(S)."""
     d = len(within)
-    message = np.zeros(1 << d)
-    for placed in range(len(message) - 2, -1, -1):
+    for placed in range(len(message) - 2 - first, len(message) - 2 - last, -1):
         total = -np.inf
         for j in range(d):
             if not placed >> j & 1:
                 total = log_add(total, within[j, -1, placed] + message[placed | 1 << j])
         message[placed] = total
-    return message
 
 
 @compiled
-def order_visits(within, message):  # type: ignore[no-untyped-def]
-    """`asked`, from the probabilities of all S."""
+def order_visits(within, message, visited, asked, first, last):  # type: ignore[no-untyped-def]
+    """Hand on the probabilities of all S, 1 of the empty set, and add up `asked`."""
     d = len(within)
-    visited, asked = np.zeros(len(message)), np.zeros(within.shape)
-    visited[0] = 1.0
-    for placed in range(len(message)):
+    for placed in range(first, last):
         for j in range(d):
             if visited[placed] > 0.0 and not placed >> j & 1:
                 p = visited[placed] * math.exp(within[j, -1, placed] + message[placed | 1 << j] - message[placed])
                 visited[placed | 1 << j] += p
                 asked[j, -1, placed] = p
-    return asked
 
 
 @compiled

@@ -13,7 +13,7 @@ Only sums over columns are kept of the local terms; those of a parent set that i
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -39,6 +39,9 @@ from bacadi.inference.method import Monitor, Progress
 # minute and half a gigabyte. One variable more takes four times, or twice, as long.
 MAX_NODES, MAX_ORDERED_NODES = 15, 18
 _BATCH, _COSTLY_BATCH = 2**18, 2**12  # local terms at a time: a fraction of a second
+
+Tell = Callable[[str, int, int], None]
+"""Hears of progress: phase, step and steps."""
 
 
 class Sums(NamedTuple):
@@ -126,38 +129,67 @@ def check_subsets(prior: StructurePrior) -> None:
 
 def sum_over_subsets(collapsed: CollapsedPosterior, monitor: Monitor) -> SubsetPosterior:
     """p(G, S | D), by dynamic programming over sets of nodes."""
-    prior, d = collapsed.prior, collapsed.evidence.n_variables
+    prior, d, begin = collapsed.prior, collapsed.evidence.n_variables, time.monotonic()
     check_subsets(prior)
     choices = all_choices(prior, collapsed.evidence.costly)
-    sums = _all_sums(collapsed, choices, monitor)
+
+    def tell(phase: str, step: int, total: int) -> None:
+        monitor.tell(Progress(step, total, time.monotonic() - begin, phase))
+
+    sums = _all_sums(collapsed, choices, tell)
     weight = np.full((d, 2**d), -np.inf)
     for j, node in enumerate(choices):
         weight[j, _bits(node.parents)] = sums[j].log_weight
     highest = weight.max(axis=1, keepdims=True)
     weight -= highest
     within = _within(weight, prior.over_orders)
-    messages = (order_messages if prior.over_orders else layer_messages)(within)
+    messages = _messages(within, prior.over_orders, tell)
     if not np.isfinite(messages[0]):
         raise ConfigError(f"No DAG of {d} variables meets the constraints on edges; forbid, require or limit fewer.")
-    asked = (order_visits if prior.over_orders else layer_visits)(within, messages)
+    asked = _asked(within, messages, prior.over_orders, tell)
     probs = [p[_bits(node.parents)] for p, node in zip(_parent_probs(weight, within, asked), choices, strict=True)]
     log_evidence = float(messages[0] + highest.sum() + _constant(prior))
     return SubsetPosterior(collapsed, tuple(choices), sums, weight, within, messages, log_evidence, tuple(probs))
 
 
-def _all_sums(collapsed: CollapsedPosterior, choices: Sequence[Choices], monitor: Monitor) -> tuple[Sums, ...]:
-    """The sums of every node; the monitor hears of the parent sets scored."""
-    begin, done, total = time.monotonic(), 0, sum(len(parents) for parents, _ in choices)
+def _all_sums(collapsed: CollapsedPosterior, choices: Sequence[Choices], tell: Tell) -> tuple[Sums, ...]:
+    done, total = 0, sum(len(parents) for parents, _ in choices)
     n_states, sums = collapsed.prior.state_log_prior.shape[2], []
     for j, node in enumerate(choices):
         parts = []
         for scores in _batches(j, collapsed, *node):
             parts.append(_summed_out(scores, node.columns, n_states))
             done += len(scores)
-            phase = "scoring parent sets" if done < total else "summing over all graphs"
-            monitor.tell(Progress(done, total, time.monotonic() - begin, phase))
+            tell("scoring parent sets", done, total)
         sums.append(Sums(*(np.concatenate(part) for part in zip(*parts, strict=True))))
     return tuple(sums)
+
+
+def _messages(within: Float[np.ndarray, "d _ sets"], over_orders: bool, tell: Tell) -> Float[np.ndarray, " _"]:
+    messages = np.zeros((2 if over_orders else 3) ** len(within))
+    for chunk in _chunks(len(within), "summing over all graphs", tell):
+        (order_messages if over_orders else layer_messages)(within, messages, *chunk)
+    return messages
+
+
+def _asked(
+    within: Float[np.ndarray, "d _ sets"], messages: Float[np.ndarray, " _"], over_orders: bool, tell: Tell
+) -> Float[np.ndarray, "d _ sets"]:
+    visited, asked = np.zeros(len(messages)), np.zeros(within.shape)
+    visited[0] = 1.0
+    for chunk in _chunks(len(within), "adding up probabilities", tell):
+        (order_visits if over_orders else layer_visits)(within, messages, visited, asked, *chunk)
+    return asked
+
+
+def _chunks(d: int, phase: str, tell: Tell) -> Iterator[tuple[int, int]]:
+    """All sets but that of all nodes, which leaves nothing to do, in parts; whoever listens hears of each."""
+    total = 2**d - 1
+    size = max(total // 64, 64)
+    for first in range(0, total, size):
+        last = min(first + size, total)
+        yield first, last
+        tell(phase, last, total)
 
 
 def _possible_counts(prior: StructurePrior) -> list[Float[np.ndarray, " _"]]:
