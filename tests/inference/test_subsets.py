@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 from scipy.stats import binom, chi2
 
 from bacadi import MCMC, ContextData, EffectMixture, Exact, HardGaussian, Knowledge, Model, ShiftGaussian, fit
-from bacadi.errors import ConfigError
+from bacadi.errors import ConfigError, InferenceError
 from bacadi.evidence.collapsed import CollapsedPosterior
 from bacadi.evidence.reading import collapse
 from bacadi.graph.dag import is_acyclic
@@ -228,10 +228,21 @@ def test_refusals_say_what_why_and_what_to_do(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(local, "MAX_LOCAL_TERMS", 383)
     with pytest.raises(ConfigError, match="6 variables and 1 contexts needs 384 local terms and takes at most 383"):
         fit(data, method=Exact())
-    cycle = a_problem(32, 3, 1, constrained=False).prior.edge_log_odds.copy()
+
+
+@pytest.mark.parametrize("over_orders", [False, True])
+def test_what_leaves_nothing(over_orders: bool) -> None:
+    problem = a_problem(32, 3, 1, constrained=False, over_orders=over_orders)
+    cycle = problem.prior.edge_log_odds.copy()
     cycle[0, 1] = cycle[1, 0] = np.inf
-    with pytest.raises(ConfigError, match="No DAG of 3 variables"):
-        sum_over_subsets(with_prior(a_problem(32, 3, 1, constrained=False), edge_log_odds=cycle))
+    with pytest.raises(InferenceError, match="No DAG of 3 variables"):
+        sum_over_subsets(with_prior(problem, edge_log_odds=cycle))
+    problem.evidence.table[1] = -np.inf
+    with pytest.raises(InferenceError, match="No DAG of 3 variables"):
+        sum_over_subsets(problem)
+    problem.evidence.table[1] = np.nan
+    with pytest.raises(InferenceError, match="variable 1"):
+        sum_over_subsets(problem)
 
 
 def test_a_fit_of_six_variables_reports_and_holds_the_marginals() -> None:

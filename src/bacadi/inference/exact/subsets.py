@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Int8
 from scipy.special import logsumexp
 
-from bacadi.errors import ConfigError
+from bacadi.errors import ConfigError, InferenceError
 from bacadi.evidence.collapsed import CollapsedPosterior, StructurePrior
 from bacadi.graph.enumerate import MAX_DAG_NODES
 from bacadi.inference.exact.local import Choices, ExactDraws, all_choices, local_scores
@@ -140,12 +140,12 @@ def sum_over_subsets(collapsed: CollapsedPosterior, monitor: Monitor) -> SubsetP
     weight = np.full((d, 2**d), -np.inf)
     for j, node in enumerate(choices):
         weight[j, _bits(node.parents)] = sums[j].log_weight
-    highest = weight.max(axis=1, keepdims=True)
+    highest = np.maximum(weight.max(axis=1, keepdims=True), np.finfo(float).min)
     weight -= highest
     within = _within(weight, prior.over_orders)
     messages = _messages(within, prior.over_orders, tell)
     if not np.isfinite(messages[0]):
-        raise ConfigError(f"No DAG of {d} variables meets the constraints on edges; forbid, require or limit fewer.")
+        raise InferenceError(f"No DAG of {d} variables has a probability above 0; loosen the constraints on edges.")
     asked = _asked(within, messages, prior.over_orders, tell)
     probs = [p[_bits(node.parents)] for p, node in zip(_parent_probs(weight, within, asked), choices, strict=True)]
     log_evidence = float(messages[0] + highest.sum() + _constant(prior))
