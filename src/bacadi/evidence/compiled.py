@@ -22,7 +22,7 @@ _NUMBA: Any = _config
 
 _FILES = [
     file.stat()
-    for pattern in ("evidence/**/*.py", "inference/mcmc/*.py", "inference/exact/*.py")
+    for pattern in ("evidence/**/*.py", "inference/mcmc/*.py", "inference/exact/recursions.py")
     for file in _PACKAGE.glob(pattern)
 ]
 _STAMP = max(file.st_mtime_ns for file in _FILES), sum(file.st_size for file in _FILES)

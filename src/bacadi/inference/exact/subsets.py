@@ -5,9 +5,10 @@ Where nothing looks at several nodes at once, the states are summed out of every
     p(G | D) ∝ Π_j weight_j(parents of j),   log weight_j(P) = log Σ_c exp(score_j(P, c)),
 
 times the number of orders of G where the prior is over orders. `recursions` sums this over all DAGs and hands back the
-probability with which a node is to choose its parents among the sets P with t ∈ P ⊆ X, for all t and X, so that
+probability with which a node is to choose its parents among the sets P with t ∈ P ⊆ X, for all X and all t or none, so
+that
 
-    p(parents of j = P | D) = weight_j(P) Σ_{t ∈ P} Σ_{X ⊇ P} asked[j, t, X] / exp(within[j, t, X]).
+    p(parents of j = P | D) = weight_j(P) Σ_{t ∈ P, or none} Σ_{X ⊇ P} asked[j, t, X] / exp(within[j, t, X]).
 
 Only sums over columns are kept of the local terms; those of a parent set that is drawn are made again.
 """
@@ -120,7 +121,7 @@ def check_subsets(prior: StructurePrior) -> None:
             f"The graph prior looks at how many children a variable has, which --method exact cannot sum over with {d} "
             f"variables, only with {MAX_DAG_NODES} at most; use --method mcmc or another graph prior."
         )
-    if any((counts != counts[0]).any() for counts in _possible_counts(prior)):
+    if any((counts[1:] != counts[:-1]).any() for counts in _possible_counts(prior)):
         raise ConfigError(
             f"The prior on the number of targets ties variables together, which --method exact cannot sum over with "
             f"{d} of them, only with {MAX_DAG_NODES} at most; use --method mcmc or leave that number open."
