@@ -53,7 +53,7 @@ def test_starts_fast_and_without_jax(code, limit):
 FIT = """
 import numpy as np
 from bacadi.data.contexts import ContextData
-from bacadi.inference.exact import Exact
+from bacadi.inference.exact.method import Exact
 from bacadi.inference.fit import fit
 from bacadi.inference.mcmc.method import MCMC
 x = np.random.default_rng(0).normal(size=(12, 3))

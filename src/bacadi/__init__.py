@@ -39,7 +39,7 @@ _PUBLIC = {
     "fit": "bacadi.inference.fit",
     "Monitor": "bacadi.inference.method",
     "MCMC": "bacadi.inference.mcmc.method",
-    "Exact": "bacadi.inference.exact",
+    "Exact": "bacadi.inference.exact.method",
     "SVGD": "bacadi.inference.svgd.method",
     "Bootstrap": "bacadi.baselines.bootstrap",
     "JCIPC": "bacadi.baselines.jci_pc",

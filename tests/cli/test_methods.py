@@ -174,9 +174,10 @@ def test_knowledge_that_cannot_be_used_is_refused(run: Run, plain: list[str], tm
 
 def test_data_that_a_method_cannot_use_are_refused(run: Run, plain: list[str], table: Path) -> None:
     lines = table.read_text().splitlines()
-    wide = [",".join("defg")] + [f"{n},{n % 3},{n * n % 7},{n % 5}" for n in range(len(lines) - 1)]
-    table.write_text("\n".join(f"{more},{line}" for more, line in zip(wide, lines, strict=True)) + "\n")
-    assert_refused(run(*plain, "--method", "exact"), "at most 5 variables", "have 7", "--method mcmc")
+    more = range(7, 20)
+    wide = [",".join(f"v{i}" for i in more)] + [",".join(str(n * n % i) for i in more) for n in range(len(lines) - 1)]
+    table.write_text("\n".join(f"{row},{line}" for row, line in zip(wide, lines, strict=True)) + "\n")
+    assert_refused(run(*plain, "--method", "exact"), "at most 15 variables", "have 16", "--method mcmc")
     at = plain.index("--observational")
     result = run(*plain[:at], *plain[at + 2 :], "--method", "ut-igsp")
     assert result.exit_code == 2 and "observational" in result.stderr.splitlines()[-1]

@@ -11,7 +11,7 @@ from bacadi.config.layers import PRESETS, Configuration, configure, merged, meth
 from bacadi.config.names import BASELINE, NAMES
 from bacadi.errors import BacadiError, ConfigError
 from bacadi.evidence.reading import is_collapsible
-from bacadi.inference.exact import Exact
+from bacadi.inference.exact.method import Exact
 from bacadi.inference.fit import default_method, resolve
 from bacadi.inference.mcmc.method import MCMC
 from bacadi.inference.svgd.method import SVGD

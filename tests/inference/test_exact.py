@@ -12,8 +12,9 @@ from bacadi.errors import ConfigError, InferenceError
 from bacadi.evidence.collapsed import CollapsedPosterior
 from bacadi.graph.dag import is_acyclic
 from bacadi.graph.enumerate import all_dags, all_digraphs
-from bacadi.inference import exact
-from bacadi.inference.exact import ExactDraws, ExactPosterior, enumerate_posterior
+from bacadi.inference.exact import enumeration, local
+from bacadi.inference.exact.enumeration import ExactPosterior, enumerate_posterior
+from bacadi.inference.exact.local import ExactDraws
 
 from .collapsed_problems import brute_force, random_collapsed, relabelled
 
@@ -209,17 +210,17 @@ def test_refusals_name_the_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match="All DAGs of 6 nodes cannot be listed"):
         enumerate_posterior(a_problem(0, 6, 1))
     problem = a_problem(30, 3, 2, constrained=False)
-    monkeypatch.setattr(exact, "MAX_LOCAL_TERMS", 47)
+    monkeypatch.setattr(local, "MAX_COSTLY_TERMS", 47)
     with pytest.raises(ConfigError, match="3 variables and 2 contexts needs 48 local terms and takes at most 47"):
         enumerate_posterior(problem)
-    monkeypatch.setattr(exact, "MAX_LOCAL_TERMS", 48)
+    monkeypatch.setattr(local, "MAX_COSTLY_TERMS", 48)
     enumerate_posterior(problem)
     # 25 DAGs, 12 = 3 · 2² and 4 suffixes; patterns 2²; counts (j + 1)²: 4 (25 + 4 · 12 + 9 · 4).
     counted = a_problem(31, 3, 2, constrained=False, counted=True)
-    monkeypatch.setattr(exact, "MAX_COUNT_TERMS", 435)
+    monkeypatch.setattr(enumeration, "MAX_COUNT_TERMS", 435)
     with pytest.raises(ConfigError, match="in 2 contexts needs sums of 436 terms"):
         enumerate_posterior(counted)
-    monkeypatch.setattr(exact, "MAX_COUNT_TERMS", 436)
+    monkeypatch.setattr(enumeration, "MAX_COUNT_TERMS", 436)
     enumerate_posterior(counted)
 
 

@@ -17,7 +17,7 @@ from bacadi.evidence.effects import draw_hard_effects, effect_states
 from bacadi.evidence.reading import collapse
 from bacadi.inference.checkpoint import Checkpoint
 from bacadi.inference.collapsed import collapsed_problem, posterior_fields
-from bacadi.inference.exact import enumerate_posterior
+from bacadi.inference.exact.enumeration import enumerate_posterior
 from bacadi.inference.mcmc import ladder, run
 from bacadi.inference.mcmc.diagnostics import diagnose
 from bacadi.inference.mcmc.ladder import Replica

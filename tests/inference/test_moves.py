@@ -15,7 +15,8 @@ from bacadi.evidence.collapsed import CollapsedPosterior, StructurePrior
 from bacadi.evidence.reading import collapse
 from bacadi.graph.dag import is_acyclic
 from bacadi.graph.enumerate import log_orders
-from bacadi.inference.exact import ExactDraws, enumerate_posterior
+from bacadi.inference.exact.enumeration import enumerate_posterior
+from bacadi.inference.exact.local import ExactDraws
 from bacadi.inference.mcmc import chain as chains
 from bacadi.inference.mcmc.chain import Chains, MoveCounts
 from bacadi.inference.mcmc.ladder import Replica, compiled_target, proposals

@@ -12,7 +12,7 @@ from bacadi.evidence.collapsed import AbstractEvidence, CollapsedPosterior
 from bacadi.evidence.effects import draw_hard_effects
 from bacadi.evidence.reading import collapse
 from bacadi.graph.dag import topological_order
-from bacadi.inference.exact import ExactPosterior, enumerate_posterior
+from bacadi.inference.exact.enumeration import ExactPosterior, enumerate_posterior
 from bacadi.inference.mcmc.diagnostics import effective_sample_size
 from bacadi.inference.mcmc.ladder import Replica, compiled_target
 from bacadi.inference.mcmc.method import MCMC, MoveWeights

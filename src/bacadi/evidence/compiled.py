@@ -20,7 +20,11 @@ _PACKAGE = Path(__file__).parent.parent
 _NUMBA: Any = _config
 
 
-_FILES = [file.stat() for pattern in ("evidence/**/*.py", "inference/mcmc/*.py") for file in _PACKAGE.glob(pattern)]
+_FILES = [
+    file.stat()
+    for pattern in ("evidence/**/*.py", "inference/mcmc/*.py", "inference/exact/recursions.py")
+    for file in _PACKAGE.glob(pattern)
+]
 _STAMP = max(file.st_mtime_ns for file in _FILES), sum(file.st_size for file in _FILES)
 """When the files of compiled code were last changed, and their size."""
 

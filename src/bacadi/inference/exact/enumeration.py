@@ -1,4 +1,4 @@
-"""The collapsed posterior itself, for few variables: all DAGs, the states of the variables summed out exactly.
+"""The collapsed posterior of at most five variables: all DAGs, one by one, the states of the variables summed out.
 
 log p(G, S | D) is a sum over nodes j of score_j(parents, column), with the column S_:j of the states of j in all
 contexts, plus what looks at several nodes at once: the out-degrees, added for each DAG, and the number of targets in a
@@ -12,77 +12,25 @@ made once for all DAGs that share them; without a prior on the number of targets
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import product
-from math import prod
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Int8
 from scipy.special import logsumexp
 
-from bacadi.config.choices import option
-from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError, InferenceError
 from bacadi.evidence.collapsed import CollapsedPosterior, StructurePrior
-from bacadi.graph.enumerate import MAX_DAG_NODES, all_dags, log_orders
-from bacadi.inference.collapsed import AbstractCollapsedMethod, collapsed_problem, posterior_fields
-from bacadi.inference.method import Monitor, Problem
-from bacadi.model.model import Model
-from bacadi.posterior.posterior import EXACT_EDGES, EXACT_TARGETS, Posterior
+from bacadi.graph.enumerate import all_dags, log_orders
+from bacadi.inference.exact.local import Choices, ExactDraws, all_choices, local_scores
 
-# Calls of the evidence, and terms of sums over counts of targets (some 0.1 µs each): a minute at most.
-MAX_LOCAL_TERMS, MAX_COUNT_TERMS = 4_000_000, 300_000_000
+# Terms of sums over counts of targets, some 0.1 µs each: a minute at most.
+MAX_COUNT_TERMS = 300_000_000
 _LOG_TINY = float(np.log(1e-12))
 
 
-class Exact(AbstractCollapsedMethod):
-    """Enumeration of all graphs of at most five variables, targets summed out.
-
-    The posterior lists every (graph, states) with its probability where there are at most `max_pairs` of them;
-    otherwise it holds `n_draws` independent draws and the exact marginals beside them.
-    """
-
-    n_draws: int = option(10_000, least=1)
-    max_pairs: int = option(20_000, least=0)
-
-    def check(self, problem: Problem) -> None:
-        super().check(problem)
-        if problem.data.n_variables > MAX_DAG_NODES:
-            raise ConfigError(
-                f"--method exact lists all graphs of at most {MAX_DAG_NODES} variables and the data have "
-                f"{problem.data.n_variables}; use --method mcmc."
-            )
-
-    def fit(self, problem: Problem, monitor: Monitor) -> Posterior:
-        """List all graphs and states, or draw from them."""
-        collapsed = collapsed_problem(problem)
-        exact, rng = enumerate_posterior(collapsed), np.random.default_rng(problem.seed)
-        draws = exact.weighted(self.max_pairs) or exact.draws(rng, self.n_draws)
-        graphs, states = draws.graphs[None], draws.states[None]
-        log_p = np.array([exact.log_prob(*pair) for pair in zip(draws.graphs, draws.states, strict=True)])
-        fields = posterior_fields(rng, problem, collapsed, graphs, states)
-        fields["constant_data"][EXACT_EDGES] = Labelled(exact.edge_marginals, ("source", "target"))
-        fields["constant_data"][EXACT_TARGETS] = Labelled(exact.target_marginals, ("context", "node"))
-        weight, attrs = draws.log_weight[None], {"log_evidence": exact.log_evidence}
-        return Posterior.from_draws(
-            problem.data, graphs, states > 0, log_p[None], weighting=lambda _: weight, attrs=attrs, **fields
-        )
-
-    def opening(self, model: Model | None = None) -> str:
-        return "listing all graphs"
-
-
-class ExactDraws(NamedTuple):
-    """Pairs (G, S) and their normalised log weights."""
-
-    graphs: Int8[np.ndarray, "n d d"]
-    states: Int8[np.ndarray, "n M d"]
-    log_weight: Float[np.ndarray, " n"]
-
-
 class Options(NamedTuple):
-    """Parent sets and columns of states that the prior leaves to a node. Columns share a pattern if they make it a
-    target in the same ones of the K contexts that have a prior on counts."""
+    """The `Choices` of a node. Columns share a pattern if they make it a target in the same ones of the K contexts
+    that have a prior on counts."""
 
     parents: Bool[np.ndarray, "P d"]
     columns: Int8[np.ndarray, "C M"]
@@ -174,7 +122,7 @@ class ExactPosterior(NamedTuple):
             for members, log_p in self._conditionals(dag, chosen):
                 column[members] = rng.choice(len(log_p), len(members), p=np.exp(log_p - logsumexp(log_p)))
             chosen.append(column)
-        return ExactDraws(self.dags[dag], self._states(chosen), np.full(n, -np.log(n)))
+        return self._pairs(dag, chosen, np.full(n, -np.log(n)))
 
     def weighted(self, limit: int) -> ExactDraws | None:
         """All pairs (G, S) with their weights, or None where there are more than `limit`.
@@ -194,10 +142,13 @@ class ExactPosterior(NamedTuple):
             origin, column, log_p = (np.concatenate(part) for part in zip(*parts, strict=True))
             dag, log_weight = dag[origin], log_weight[origin] + log_p
             chosen = [*(earlier[origin] for earlier in chosen), column]
-        return ExactDraws(self.dags[dag], self._states(chosen), log_weight - logsumexp(log_weight))
+        return self._pairs(dag, chosen, log_weight - logsumexp(log_weight))
 
-    def _states(self, chosen: list[np.ndarray]) -> Int8[np.ndarray, "n M d"]:
-        return np.stack([node.options.columns[c] for node, c in zip(self.nodes, chosen, strict=True)], axis=2)
+    def _pairs(self, dag: np.ndarray, chosen: list[np.ndarray], log_weight: np.ndarray) -> ExactDraws:
+        graphs = self.dags[dag]
+        states = np.stack([node.options.columns[c] for node, c in zip(self.nodes, chosen, strict=True)], axis=2)
+        log_prob = np.array([self.log_prob(*pair) for pair in zip(graphs, states, strict=True)])
+        return ExactDraws(graphs, states, log_weight, log_prob)
 
     def _conditionals(self, dag: np.ndarray, chosen: list[np.ndarray]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """log p(column of node j | DAG, `chosen` columns of the nodes before, D), once for all pairs that share it."""
@@ -219,7 +170,7 @@ def enumerate_posterior(collapsed: CollapsedPosterior) -> ExactPosterior:
     """p(G, S | D) of d ≤ 5 variables, by all DAGs and all columns of states."""
     prior = collapsed.prior
     coupled = np.flatnonzero((prior.target_count_log != prior.target_count_log[:, :1]).any(axis=1))
-    options = _all_options(prior, coupled)
+    options = [_options(choices, coupled) for choices in all_choices(prior, collapsed.evidence.costly)]
     dags, suffixes = _all_suffixes([option.parents for option in options])
     _check_counts(suffixes, [option.patterns for option in options])
     nodes = tuple(_node(j, collapsed, *local) for j, local in enumerate(zip(options, suffixes, strict=True)))
@@ -239,26 +190,9 @@ def _log_shape(prior: StructurePrior, dags: Int8[np.ndarray, "n d d"]) -> Float[
     return log_p + np.array([log_orders(dag) for dag in dags]) if prior.over_orders else log_p
 
 
-def _all_options(prior: StructurePrior, coupled: np.ndarray) -> list[Options]:
-    m, d, _ = prior.state_log_prior.shape
-    sets = ((np.arange(2**d)[:, None] >> np.arange(d)) & 1).astype(bool)
-    sets = sets[sets.sum(axis=1) <= prior.max_parents]
-    parents, states = [], []
-    for j in range(d):
-        broken = sets[:, j] | (sets & prior.forbidden[:, j] | ~sets & prior.required[:, j]).any(axis=1)
-        parents.append(sets[~broken])
-        states.append([np.flatnonzero(prior.state_log_prior[k, j] > -np.inf) for k in range(m)])
-    n_terms = sum(len(p) * prod(len(s) for s in node) for p, node in zip(parents, states, strict=True))
-    if n_terms > MAX_LOCAL_TERMS:
-        raise ConfigError(
-            f"Exact inference over {d} variables and {m} contexts needs {n_terms} local terms and takes at most "
-            f"{MAX_LOCAL_TERMS}; use MCMC, or leave the targets of fewer contexts open."
-        )
-    if empty := [(k, j) for k in range(m) for j in range(d) if not len(states[j][k])]:
-        raise ConfigError("No state is left to variable {1} in context {0}; allow one.".format(*empty[0]))
-    columns = [np.array(list(product(*node)), np.int8).reshape(prod(len(s) for s in node), m) for node in states]
-    patterns = [np.unique((c[:, coupled] > 0).astype(int), axis=0, return_inverse=True) for c in columns]
-    return [Options(p, c, t, of.reshape(-1)) for p, c, (t, of) in zip(parents, columns, patterns, strict=True)]
+def _options(choices: Choices, coupled: np.ndarray) -> Options:
+    patterns, pattern_of = np.unique((choices.columns[:, coupled] > 0).astype(int), axis=0, return_inverse=True)
+    return Options(*choices, patterns, pattern_of.reshape(-1))
 
 
 def _all_suffixes(parents: Sequence[Bool[np.ndarray, "_ d"]]) -> tuple[Int8[np.ndarray, "n d d"], list[Suffixes]]:
@@ -286,19 +220,13 @@ def _check_counts(suffixes: Sequence[Suffixes], patterns: Sequence[Int[np.ndarra
     if size > MAX_COUNT_TERMS:
         raise ConfigError(
             f"A prior on the number of targets in {k} contexts needs sums of {size} terms and exact inference takes "
-            f"at most {MAX_COUNT_TERMS}; use MCMC, or give that prior to fewer contexts."
+            f"at most {MAX_COUNT_TERMS}; use --method mcmc, or give that prior to fewer contexts."
         )
 
 
 def _node(j: int, collapsed: CollapsedPosterior, options: Options, suffixes: Suffixes) -> Node:
-    prior, (parents, columns, patterns, pattern_of) = collapsed.prior, options
-    nodes, tiled = np.full(len(columns), j), (np.tile(p, (len(columns), 1)) for p in parents)
-    log_evidence = np.stack([collapsed.evidence.log_evidences(nodes, p, columns) for p in tiled])
-    log_odds = np.where(np.isfinite(prior.edge_log_odds[:, j]), prior.edge_log_odds[:, j], 0.0)
-    log_states = prior.state_log_prior[np.arange(columns.shape[1]), j, columns].sum(axis=1)
-    scores = log_evidence + (parents @ log_odds)[:, None] + log_states
-    if np.isnan(scores).any() or np.isposinf(scores).any():
-        raise InferenceError(f"The evidence of variable {j} is not a number or infinite; standardise the data.")
+    parents, columns, patterns, pattern_of = options
+    scores = np.concatenate([local_scores(j, collapsed, row[None], columns) for row in parents])
     log_sum = [logsumexp(scores[:, pattern_of == t], axis=1) for t in range(len(patterns))]
     return Node(options, suffixes, scores, np.stack(log_sum, axis=1))
 

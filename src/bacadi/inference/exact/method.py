@@ -1,0 +1,59 @@
+"""The method `exact`: the collapsed posterior itself, by a list of all graphs or by sums over sets of nodes."""
+
+import numpy as np
+
+from bacadi.config.choices import option
+from bacadi.data.labelled import Labelled
+from bacadi.evidence.collapsed import structure_prior
+from bacadi.evidence.effects import effect_states
+from bacadi.evidence.reading import PROBE, collapse
+from bacadi.graph.enumerate import MAX_DAG_NODES
+from bacadi.inference.collapsed import AbstractCollapsedMethod, collapsed_problem, posterior_fields
+from bacadi.inference.exact.enumeration import ExactPosterior, enumerate_posterior
+from bacadi.inference.exact.local import all_choices
+from bacadi.inference.exact.subsets import SubsetPosterior, check_subsets, sum_over_subsets
+from bacadi.inference.method import Monitor, Problem
+from bacadi.model.model import Model
+from bacadi.posterior.posterior import EXACT_EDGES, EXACT_TARGETS, Posterior
+
+
+class Exact(AbstractCollapsedMethod):
+    """Sums over all graphs of at most 15 variables and all of their targets.
+
+    At most five variables: the posterior lists every (graph, states) with its probability where there are at most
+    `max_pairs` of them. Otherwise it holds `n_draws` independent draws and the exact marginals beside them.
+    More than five: no prior on the number of targets or of children; at most 18 where the graph prior is over orders.
+    """
+
+    n_draws: int = option(10_000, least=1)
+    max_pairs: int = option(20_000, least=0)
+
+    def check(self, problem: Problem) -> None:
+        super().check(problem)
+        states = effect_states(problem.model.effect, problem.standardized)
+        prior = structure_prior(problem.model, states, problem.knowledge)
+        if problem.data.n_variables > MAX_DAG_NODES:
+            check_subsets(prior)
+        all_choices(prior, collapse(problem.model, PROBE).evidence.costly)
+
+    def fit(self, problem: Problem, monitor: Monitor) -> Posterior:
+        """List all graphs and states, or draw from them."""
+        collapsed, rng = collapsed_problem(problem), np.random.default_rng(problem.seed)
+        exact: ExactPosterior | SubsetPosterior
+        if problem.data.n_variables <= MAX_DAG_NODES:
+            exact = enumerate_posterior(collapsed)
+            draws = exact.weighted(self.max_pairs) or exact.draws(rng, self.n_draws)
+        else:
+            exact = sum_over_subsets(collapsed, monitor)
+            draws = exact.draws(rng, self.n_draws)
+        graphs, states = draws.graphs[None], draws.states[None]
+        fields = posterior_fields(rng, problem, collapsed, graphs, states)
+        fields["constant_data"][EXACT_EDGES] = Labelled(exact.edge_marginals, ("source", "target"))
+        fields["constant_data"][EXACT_TARGETS] = Labelled(exact.target_marginals, ("context", "node"))
+        weight, attrs = draws.log_weight[None], {"log_evidence": exact.log_evidence}
+        return Posterior.from_draws(
+            problem.data, graphs, states > 0, draws.log_prob[None], weighting=lambda _: weight, attrs=attrs, **fields
+        )
+
+    def opening(self, model: Model | None = None) -> str:
+        return "summing over all graphs"
