@@ -35,8 +35,8 @@ class PriorTables(NamedTuple):
 
 
 class Proposals(NamedTuple):
-    """Fixed weights of pairs, as logarithms and as cumulative sums in reading order, and of moves; `near` are the
-    candidate parents of each node that scans look at."""
+    """Fixed weights of pairs, as logarithms and as cumulative sums in reading order, and of moves; `near` and
+    `near_contexts` are the candidate parents and the contexts of each node that scans look at."""
 
     edge_log: Float[np.ndarray, "d d"]
     edge_sum: Float[np.ndarray, " dd"]
@@ -44,6 +44,7 @@ class Proposals(NamedTuple):
     target_sum: Float[np.ndarray, " Md"]
     move_sum: Float[np.ndarray, " 8"]
     near: Int[np.ndarray, "d C"]
+    near_contexts: Int[np.ndarray, "d K"]
 
 
 class CompiledTarget(NamedTuple):

@@ -25,7 +25,7 @@ from bacadi.inference.mcmc.start import Structure, edge_weights, target_weights
 
 HOT_ACCEPTANCE = 0.15  # of edge toggles at the hottest level
 INLINE_SLOTS = 2**17  # scores of compiled evidence that are kept: 2 MB, which stay near the processor
-NEAR = 12  # candidate parents of a node that a scan looks at
+NEAR = 12  # candidate parents and contexts of a node that a scan looks at
 COOLEST_HOT = -0.05  # log inverse temperature that the hottest level has at least
 
 
@@ -194,10 +194,14 @@ def proposals(
     edges: Float[np.ndarray, "d d"], targets: Float[np.ndarray, "M d"], move_sum: Float[np.ndarray, " 8"]
 ) -> chain.Proposals:
     """Weights of pairs in the form that compiled code reads."""
-    # The other nodes of the largest weight; a node's own is 0.
-    near = np.sort(np.argsort(-edges, axis=0, kind="stable")[: min(NEAR, max(len(edges) - 1, 1))].T, axis=1)
+    near = _largest(edges, len(edges) - 1), _largest(targets, len(targets))
     with np.errstate(divide="ignore"):
-        return chain.Proposals(np.log(edges), np.cumsum(edges), np.log(targets), np.cumsum(targets), move_sum, near)
+        return chain.Proposals(np.log(edges), np.cumsum(edges), np.log(targets), np.cumsum(targets), move_sum, *near)
+
+
+def _largest(weight: Float[np.ndarray, "a d"], n: int) -> Int[np.ndarray, "d C"]:
+    """The rows of the largest weights in each column, at most `NEAR` and at most n, in ascending order."""
+    return np.sort(np.ascontiguousarray(np.argsort(-weight, axis=0, kind="stable")[: min(NEAR, n)].T), axis=1)
 
 
 def _move_weights(weights: MoveWeights, evidence: AbstractEvidence) -> Float[np.ndarray, " 8"]:

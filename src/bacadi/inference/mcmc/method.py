@@ -47,9 +47,10 @@ class MoveWeights(Choice):
 class MCMC(AbstractCollapsedMethod):
     """Parallel tempering; None stands for a choice by the number of variables d and the cost of a score.
 
-    A sweep is `moves_per_sweep` moves (4 d, and up to eight times as many at the coldest) at each of `n_levels`
-    temperatures (4 + 2.7 √d), then exchanges. `n_sweeps` (33 d, at least 660) of each replica include the share
-    `burn_in`, in which the spacing of the temperatures and, without `max_temperature`, the hottest of them are adapted.
+    A sweep is `moves_per_sweep` moves (2 d, and up to eight times as many at the coldest) at each of `n_levels`
+    temperatures (4 + 2.7 √d), then exchanges. `n_sweeps` of each replica include the share `burn_in`, in which the
+    spacing of the temperatures and, without `max_temperature`, the hottest of them are adapted. Without `n_sweeps` there
+    are as many as it takes: 840, then twice as many each time that the diagnostics find fault, at most 6720.
     With `time_budget` (seconds) all work, from reading the data to writing the results, ends by then, whatever the
     number of sweeps; the search for starts takes at most a quarter of it, and the burn-in the same share as otherwise.
     The numbers in brackets are those of linear models; `plan` has those of models whose scores take
@@ -112,12 +113,14 @@ class MCMC(AbstractCollapsedMethod):
         """The numbers to run with. Scores that cost milliseconds leave no time for high temperatures, where few of
         them are asked for twice; a short ladder then explores around the structures that the start found."""
         ladder = (
-            LadderPlan(350, 6, max(5 * d, 50), 4.0)
+            LadderPlan(350, 350, 6, max(5 * d, 50), 4.0)
             if costly
-            else LadderPlan(max(33 * d, 660), round(4 + 2.7 * d**0.5), max(4 * d, 40), None)
+            else LadderPlan(840, 6720, round(4 + 2.7 * d**0.5), max(2 * d, 20), None)
         )
-        given = {name: getattr(self, name) for name in LadderPlan._fields if getattr(self, name) is not None}
-        return ladder._replace(**given)
+        if self.n_sweeps is not None:
+            ladder = ladder._replace(n_sweeps=self.n_sweeps, max_sweeps=self.n_sweeps)
+        names = ("n_levels", "moves_per_sweep", "max_temperature")
+        return ladder._replace(**{name: getattr(self, name) for name in names if getattr(self, name) is not None})
 
 
 def seconds_to_finish(problem: Problem, collapsed: CollapsedPosterior, structures: Sequence["Structure"]) -> "Finish":
@@ -140,9 +143,10 @@ def seconds_to_finish(problem: Problem, collapsed: CollapsedPosterior, structure
 
 
 class LadderPlan(NamedTuple):
-    """The numbers of a run; a `max_temperature` of None is adapted."""
+    """The numbers of a run: sweeps at first and at most; a `max_temperature` of None is adapted."""
 
     n_sweeps: int
+    max_sweeps: int
     n_levels: int
     moves_per_sweep: int
     max_temperature: float | None
@@ -150,7 +154,7 @@ class LadderPlan(NamedTuple):
     def level_moves(self) -> Int[np.ndarray, " L"]:
         """The moves of a sweep at each level, the coldest first.
 
-        >>> LadderPlan(1, 4, 10, None).level_moves().tolist()
+        >>> LadderPlan(1, 1, 4, 10, None).level_moves().tolist()
         [80, 45, 28, 19]
         """
         more = (COLD_MOVES - 1) * np.exp(-np.arange(self.n_levels) / COLD_LEVELS)

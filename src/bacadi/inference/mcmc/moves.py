@@ -266,7 +266,7 @@ def redraw_columns(problem, chain, work, beta):  # type: ignore[no-untyped-def]
 
 @inner
 def scan_column(problem, chain, work, beta, node, parents, n_parents, column, back):  # type: ignore[no-untyped-def]
-    """One Gibbs scan over the states of a node, context by context, given its parents and the states of the others.
+    """One Gibbs scan over the states of a node in its near contexts, given its parents and the states of the others.
 
     States are drawn into `column`; on the way back the scan is led to those of the chain and only its probability is
     wanted. `work.n_targets` is kept up to date.
@@ -274,10 +274,11 @@ def scan_column(problem, chain, work, beta, node, parents, n_parents, column, ba
     Returns:
         The log probability of the scan, the change of log p(S) and the score of the last column.
     """
-    prior = problem.target.prior
+    prior, near = problem.target.prior, problem.target.proposals.near_contexts
     log_q, log_prior = 0.0, 0.0
     score = ops.evaluate(problem, node, parents, n_parents, column)
-    for k in range(len(column)):
+    for at in range(near.shape[1]):
+        k = near[node, at]
         now = column[k]
         others = work.n_targets[k] - (now > 0)
         top = -np.inf

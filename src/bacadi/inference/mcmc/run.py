@@ -20,6 +20,7 @@ from bacadi.data.contexts import ContextData, mean_shift_z
 from bacadi.errors import InferenceError
 from bacadi.evidence.collapsed import CollapsedPosterior
 from bacadi.inference.checkpoint import Checkpoint
+from bacadi.inference.mcmc.diagnostics import diagnose
 from bacadi.inference.mcmc.ladder import Replica, Sample, blank_chains, compiled_target, empty_memory
 from bacadi.inference.mcmc.method import MCMC
 from bacadi.inference.mcmc.search import PASSES, RESTARTS, optima
@@ -109,7 +110,7 @@ class TemperingRun:
         self.wanted = math.ceil(method.n_draws / method.n_replicas)
         self.generators = [np.random.default_rng(s) for s in np.random.SeedSequence(entropy).spawn(method.n_replicas)]
         self.replicas: list[Replica] = []
-        self.started = 0.0
+        self.started, self.swept, self.is_last = 0.0, 0, False
         self.interrupted, self.deadline, self.looks = threading.Event(), math.inf, LOOKS
 
     def go(self) -> ChainDraws:
@@ -210,8 +211,8 @@ class TemperingRun:
             else:
                 replica = Replica.at(self.collapsed, target, starts[r], rng)
             replica.betas = np.geomspace(1, 1 / (self.plan.max_temperature or START_TEMPERATURE), n)
-            # How many sweeps a time budget allows is not known beforehand; draws are thinned out as the run goes on.
-            if self.method.time_budget is None:
+            # Where the number of sweeps is not known beforehand, draws are thinned out as the run goes on.
+            if self.method.time_budget is None and self.total == self.plan.max_sweeps:
                 replica.every = max((self.total - self.burn_in) // self.wanted, 1)
             self.replicas.append(replica)
 
@@ -245,16 +246,17 @@ class TemperingRun:
 
     def _sweep(self, pool: ThreadPoolExecutor, sweep: int) -> None:
         """Advance all replicas in chunks of about half a second."""
+        self.swept = sweep
         step, keeps = 1, self.checkpoint is not None
         whole = {}
         try:
-            while sweep < self.total:
+            while sweep < self.total or self._goes_on():
                 chunk_begin = time.monotonic()
                 # Threads may be in the middle of a chunk when an interrupt comes; its beginning is whole.
                 whole = self._arrays(sweep) if keeps else {}
                 until = min(sweep + step, self.total)
                 arrived = list(pool.map(self._advance, self.replicas, repeat(sweep), repeat(until)))
-                sweep = min(arrived)
+                self.swept = sweep = min(arrived)
                 self._keep_within_budget(sweep)
                 took = max(time.monotonic() - chunk_begin, 1e-3)
                 step = int(np.clip(step * _CHUNK_SECONDS / took, 1, max(2 * step, 8)))
@@ -265,9 +267,26 @@ class TemperingRun:
             if whole:
                 self._save(whole)
             raise
-        self.swept = sweep
         if keeps and time.monotonic() - self.saved > _CHUNK_SECONDS * 20:
             self._save(self._arrays(sweep))  # what follows may take long
+
+    def _goes_on(self) -> bool:
+        """At the end of the sweeps that were planned: whether the draws say that more are needed.
+
+        Then there are twice as many, of which the same share is burn-in; the ladder is spaced anew by what was counted.
+        """
+        if self.total >= self.plan.max_sweeps or self.is_last:
+            return False
+        draws = self._draws()
+        if diagnose(draws.graphs, (draws.states > 0).astype(np.int8), draws.log_posterior, draws.swap_rates).converged:
+            return False
+        self.total = min(2 * self.total, self.plan.max_sweeps)
+        burn_in = int(self.total * self.method.burn_in)
+        for replica in self.replicas:
+            replica.draws = replica.draws[(burn_in - self.burn_in) // replica.every :]
+            replica.adapt(self.plan.max_temperature is None)
+        self.burn_in = burn_in
+        return True
 
     def _advance(self, replica: Replica, sweep: int, until: int) -> int:
         """Advance one replica, and return the sweep that it came to before time was over.
@@ -300,7 +319,7 @@ class TemperingRun:
             for replica in self.replicas:
                 replica.end_burn_in()
         if seconds > limit and not self._has_more_time(self.method.time_budget):
-            self.total = sweep
+            self.total, self.is_last = sweep, True
 
     def _progress(self, sweep: int) -> Progress:
         log_p = float(np.mean([replica.sample()[2] for replica in self.replicas]))
@@ -325,7 +344,7 @@ class TemperingRun:
             np.stack([replica.swap_rates() for replica in self.replicas]),
             moved[:, :, 1] / np.maximum(moved[:, :, 0], 1),
             self.swept,
-            self.plan.n_sweeps,
+            self.total if self.method.time_budget is None else self.plan.n_sweeps,
             max(self.swept - self.burn_in, n),
         )
 
@@ -346,7 +365,7 @@ class TemperingRun:
 
     def _arrays(self, sweep: int) -> dict[str, np.ndarray]:
         """The state of the run as a checkpoint holds it; a copy, which threads that go on do not change."""
-        arrays = self._common() | {"sweep": np.array([sweep, self.burn_in, self.wanted])}
+        arrays = self._common() | {"sweep": np.array([sweep, self.total, self.burn_in, self.wanted])}
         for r, replica in enumerate(self.replicas):
             arrays |= {f"{r}.{name}": value for name, value in replica.arrays().items()}
         return arrays
@@ -373,14 +392,14 @@ class TemperingRun:
         self._make_replicas(None)
         saved = self.checkpoint.load_arrays(self._arrays(0), self._start_arrays([]), lists=LISTS)
         self.replicas = []
-        limits = Limits(len(self.generators), self.total, self.wanted, self.n_moves)
+        limits = Limits(len(self.generators), self.plan.max_sweeps, self.wanted, self.n_moves)
         if saved is not None and (what := next(faults(saved, self.collapsed, limits), None)):
             raise self.checkpoint.refusal(what)
         return saved
 
     def _restore(self, saved: dict[str, np.ndarray]) -> int:
         """Go back to a state, and return its sweep. What was learnt follows from what was seen."""
-        sweep, self.burn_in, wanted = saved["sweep"].tolist()
+        sweep, self.total, self.burn_in, wanted = saved["sweep"].tolist()
         self.started = float(saved["seconds"][1])
         self._make_replicas(None)
         for r, replica in enumerate(self.replicas):

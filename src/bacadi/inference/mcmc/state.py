@@ -54,8 +54,8 @@ def faults(saved: Arrays, collapsed: CollapsedPosterior, limits: Limits) -> Iter
     if "sweep" not in saved:
         yield from _of_searches(saved, collapsed.prior, limits.n_replicas)
         return
-    sweep, burn_in, wanted = saved["sweep"].tolist()
-    if not (0 <= sweep <= limits.n_sweeps and 0 <= burn_in <= limits.n_sweeps and 1 <= wanted <= limits.n_draws):
+    sweep, total, burn_in, wanted = saved["sweep"].tolist()
+    if not (0 <= sweep <= total <= limits.n_sweeps and 0 <= burn_in <= total and 1 <= wanted <= limits.n_draws):
         yield "the number of a sweep is out of range"
     for r in range(limits.n_replicas):
         arrays = of_replica(saved, r)
