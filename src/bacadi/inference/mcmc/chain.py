@@ -35,14 +35,16 @@ class PriorTables(NamedTuple):
 
 
 class Proposals(NamedTuple):
-    """Fixed weights of pairs, as logarithms and as cumulative sums in reading order, and of moves; `near` and
-    `near_contexts` are the candidate parents and the contexts of each node that scans look at."""
+    """Fixed weights of pairs, as logarithms and as cumulative sums in reading order, and of moves; `drop` are those of
+    edges to be taken away, `near` and `near_contexts` the candidate parents and contexts of each node that scans look
+    at."""
 
     edge_log: Float[np.ndarray, "d d"]
     edge_sum: Float[np.ndarray, " dd"]
     target_log: Float[np.ndarray, "M d"]
     target_sum: Float[np.ndarray, " Md"]
     move_sum: Float[np.ndarray, " 8"]
+    drop: Float[np.ndarray, "d d"]
     near: Int[np.ndarray, "d C"]
     near_contexts: Int[np.ndarray, "d K"]
 

@@ -23,10 +23,11 @@ from bacadi.inference.mcmc.chain import Chains, CompiledTarget, Memory
 from bacadi.inference.mcmc.method import MoveWeights
 from bacadi.inference.mcmc.start import Structure, edge_weights, target_weights
 
-HOT_ACCEPTANCE = 0.15  # of edge toggles at the hottest level
+HOT_ACCEPTANCE = 0.02  # of edge toggles at the hottest level
 INLINE_SLOTS = 2**17  # scores of compiled evidence that are kept: 2 MB, which stay near the processor
+CERTAIN = 0.01  # weight to drop an edge that was always there, beside 1 for one that never was
 NEAR = 12  # candidate parents and contexts of a node that a scan looks at
-COOLEST_HOT = -0.05  # log inverse temperature that the hottest level has at least
+COOLEST_HOT = -math.log(5.0)  # log inverse temperature that the hottest level has at least
 
 
 class Seen(NamedTuple):
@@ -113,7 +114,7 @@ class Replica:
         even = np.linspace(0, barrier[-1], len(self.betas))
         log_betas = np.interp(even, barrier, np.log(self.betas))
         if adapt_range:
-            proposed, accepted = self.counts.moves[-1, moves.TOGGLE]
+            proposed, accepted = self.counts.moves[-1, moves.ADD_OR_DROP]
             rate = accepted / max(proposed, 1)
             hottest = log_betas[-1] - np.clip((HOT_ACCEPTANCE - rate) / HOT_ACCEPTANCE, -1, 1) * np.log(2)
             log_betas *= min(hottest, COOLEST_HOT) / log_betas[-1]  # a posterior that is flat itself needs no heat
@@ -138,7 +139,8 @@ class Replica:
             edges, targets, old = self.seen.edges / self.seen.n, self.seen.targets / self.seen.n, self.target.proposals
             edge_weight = _sharpened(np.exp(old.edge_log), edges * (1 - edges))
             target_weight = _sharpened(np.exp(old.target_log), targets * (1 - targets))
-            self.target = self.target._replace(proposals=proposals(edge_weight, target_weight, old.move_sum))
+            learnt = proposals(edge_weight, target_weight, old.move_sum, np.maximum(1 - edges, CERTAIN))
+            self.target = self.target._replace(proposals=learnt)
 
     def swap_rates(self) -> Float[np.ndarray, " pairs"]:
         """The share of exchanges accepted between each level and the next."""
@@ -191,12 +193,17 @@ def compiled_target(collapsed: CollapsedPosterior, data: ContextData, weights: M
 
 
 def proposals(
-    edges: Float[np.ndarray, "d d"], targets: Float[np.ndarray, "M d"], move_sum: Float[np.ndarray, " 8"]
+    edges: Float[np.ndarray, "d d"],
+    targets: Float[np.ndarray, "M d"],
+    move_sum: Float[np.ndarray, " 8"],
+    drop: Float[np.ndarray, "d d"] | None = None,
 ) -> chain.Proposals:
     """Weights of pairs in the form that compiled code reads."""
     near = _largest(edges, len(edges) - 1), _largest(targets, len(targets))
     with np.errstate(divide="ignore"):
-        return chain.Proposals(np.log(edges), np.cumsum(edges), np.log(targets), np.cumsum(targets), move_sum, *near)
+        logs = np.log(edges), np.log(targets)
+    drop = np.ones_like(edges) if drop is None else drop
+    return chain.Proposals(logs[0], np.cumsum(edges), logs[1], np.cumsum(targets), move_sum, drop, *near)
 
 
 def _largest(weight: Float[np.ndarray, "a d"], n: int) -> Int[np.ndarray, "d C"]:

@@ -34,7 +34,7 @@ COLD_MOVES, COLD_LEVELS = 8.0, 1.5
 class MoveWeights(Choice):
     """How often each move is proposed, relative to the others; the order is that of `moves.MOVES`."""
 
-    toggle: float = option(4.0, above=0)
+    add_or_drop: float = option(4.0, above=0)
     reverse: float = option(4.0, least=0)
     swap_parent: float = option(4.0, least=0)
     change_target: float = option(2.0, above=0)

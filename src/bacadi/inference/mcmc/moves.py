@@ -13,7 +13,7 @@ from bacadi.evidence.compiled import compiled, inlined, inner
 from bacadi.inference.mcmc import chain as ops
 
 MOVES = range(8)
-TOGGLE, REVERSE, SWAP_PARENT, SET_TARGET, SWAP_TARGET, EDGE_AND_TARGET, TOGGLE_AND_COLUMN, REVERSE_AND_REDRAW = MOVES
+ADD_OR_DROP, REVERSE, SWAP_PARENT, SET_TARGET, SWAP_TARGET, EDGE_AND_TARGET, TOGGLE_AND_COLUMN, REVERSE_AND_REDRAW = MOVES
 """The moves, in the order of `MoveWeights`; the last two also draw the states of nodes anew, the last one parents, too."""
 
 
@@ -36,6 +36,39 @@ def toggle(prior, chain, work, i, j):  # type: ignore[no-untyped-def]
         return False
     ops.add_parent(prior, chain, work, ops.touch(chain, work, j), i)
     return True
+
+
+@inlined
+def add_or_drop(problem, chain, work):  # type: ignore[no-untyped-def]
+    """Add an edge or take one away, each in half of the cases.
+
+    A new edge is drawn with the weight w_ij of its pair among all pairs, one to be dropped with its weight v_ij among
+    the edges there are: to add it has the ratio (v_ij / Σ v of the new graph) / (w_ij / Σ w), and to drop it the
+    inverse. A certain edge has a small v, so that one of the few that are in doubt is mostly drawn.
+    """
+    _, prior, weights = problem.target
+    adds = ops.uniform(chain.rng) < 0.5
+    rest = 0.0
+    for node in range(len(chain.place)):
+        for a in range(chain.n_parents[node]):
+            rest += weights.drop[chain.parents[node, a], node]
+    if adds:
+        i, j = draw_pair(chain, weights.edge_sum)
+        if i == j or chain.edges[i, j] == 1:
+            return False
+        rest += weights.drop[i, j]
+    else:
+        mark, i, j = ops.uniform(chain.rng) * rest, -1, -1
+        for node in range(len(chain.place)):
+            for a in range(chain.n_parents[node]):
+                if mark >= 0.0:
+                    i, j = chain.parents[node, a], node
+                    mark -= weights.drop[i, j]
+        if i < 0:
+            return False
+    to_drop, to_add = math.log(weights.drop[i, j] / rest), weights.edge_log[i, j] - math.log(weights.edge_sum[-1])
+    work.log_proposal[0] = to_drop - to_add if adds else to_add - to_drop
+    return toggle(prior, chain, work, i, j)
 
 
 @inner
@@ -316,8 +349,8 @@ def draw_state(rng, log_p, top, total):  # type: ignore[no-untyped-def]
 def propose(problem, chain, work, beta, kind):  # type: ignore[no-untyped-def]
     """Write a proposal of the given kind into `work`; False where what was drawn is not possible.
 
-    A toggle of an edge and a change of a target draw the same pair on the way back: the ratio is 1. They also come
-    together, the state of j changed in a random context: an edge into j can explain a target away.
+    A change of a target draws the same pair on the way back: the ratio is 1. It also comes together with an edge, the
+    state of j changed in a random context: an edge into j can explain a target away.
     """
     _, prior, weights = problem.target
     work.n_nodes[0], work.log_prior[0], work.log_proposal[0], work.turned[0] = 0, 0.0, 0.0, False
@@ -327,6 +360,8 @@ def propose(problem, chain, work, beta, kind):  # type: ignore[no-untyped-def]
             return swap_target(problem, chain, work, k, j)
         change_state(problem, chain, work, ops.touch(chain, work, j), k)
         return True
+    if kind == ADD_OR_DROP:
+        return add_or_drop(problem, chain, work)
     i, j = draw_pair(chain, weights.edge_sum)
     if kind == SWAP_PARENT:
         return swap_parent(problem, chain, work, i, j)
