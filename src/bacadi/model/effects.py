@@ -12,7 +12,7 @@ from jaxtyping import Float
 from bacadi.config.choices import Choice, option
 from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError
-from bacadi.model.noise import AbstractNoise, scale_free
+from bacadi.model.noise import AbstractNoise, InferredNoise
 
 
 class Effect(Choice):
@@ -29,7 +29,7 @@ class HardGaussian(Effect):
     code, and means start with a spread of `init_std` around 0.
     """
 
-    noise: AbstractNoise = scale_free()
+    noise: AbstractNoise = InferredNoise(1.0, 0.5, (1.0, 30.0))
     mean_prior_mean: float = 0.0
     mean_prior_std: float = option(10.0, above=0)
     pseudo_prior: bool = True
