@@ -8,14 +8,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bacadi.data.contexts import ContextData
-from bacadi.evidence.collapsed import CollapsedPosterior
+from bacadi.evidence.collapsed import CollapsedPosterior, never
 from bacadi.evidence.gp.evidence import KernelEvidence
 from bacadi.evidence.gp.factor import Group
 from bacadi.evidence.reading import collapse
 from bacadi.graph.dag import is_acyclic
-from bacadi.inference.mcmc.method import MCMC
+from bacadi.inference.mcmc.ladder import compiled_target
+from bacadi.inference.mcmc.method import MCMC, MoveWeights
 from bacadi.inference.mcmc.run import TemperingRun
-from bacadi.inference.mcmc.start import Orders, edge_weights, fit_hyperparameters, initial, mean_shift_z, target_weights
+from bacadi.inference.mcmc.search import nothing
+from bacadi.inference.mcmc.start import (
+    Orders,
+    edge_weights,
+    fit_hyperparameters,
+    initial,
+    mean_shift_z,
+    searched_starts,
+    target_weights,
+)
 from bacadi.model.effects import HardGaussian
 from bacadi.model.knowledge import Knowledge
 from bacadi.model.linear import LinearGaussian
@@ -31,8 +41,14 @@ MODEL = Model(LINEAR, TWO_KINDS)
 
 
 def starts(collapsed: CollapsedPosterior, data: ContextData, n: int = 5) -> tuple[np.ndarray, np.ndarray]:
+    """Of the plain search and, where scores are compiled, of the compiled one."""
     found = initial(np.random.default_rng(0), Orders(collapsed), data, n)
     assert len(found) == n
+    if collapsed.evidence.tables is not None:
+        target = compiled_target(collapsed, data, MoveWeights())
+        more = searched_starts(collapsed, target, data, n, never, nothing, np.random.default_rng(0))
+        assert len(more) == n
+        found += more
     return np.stack([graph for graph, _ in found]), np.stack([states for _, states in found])
 
 

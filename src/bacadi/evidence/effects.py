@@ -54,7 +54,9 @@ def _(effect: effects.SoftGaussian) -> Iterable[EffectState]:
 @states_of.register
 def _(effect: effects.ShiftGaussian) -> Iterable[EffectState]:
     share = 1 / len(effect.widths)
-    return [EffectState(f"shift {width:g}", EffectKind.SHIFT, width * effect.prior_std, share) for width in effect.widths]
+    return [
+        EffectState(f"shift {width:g}", EffectKind.SHIFT, width * effect.prior_std, share) for width in effect.widths
+    ]
 
 
 @states_of.register

@@ -70,9 +70,7 @@ def regression(intercept: bool, precision: Float[np.ndarray, "d d+1"], noise: tu
     variance, shape, scale = np.full(d, noise[0] if known else 1.0), np.full(d + 1, noise[1]), np.full(d, noise[2])
     log_normaliser = shape[None, :] * np.log(scale)[:, None] - gammaln(shape)[None, :]
     half_log, width_squares = 0.5 * np.log(precision), np.square(noise[3])
-    return Regression(
-        intercept, known, width_squares, precision, variance, shape, scale, half_log, log_normaliser
-    )
+    return Regression(intercept, known, width_squares, precision, variance, shape, scale, half_log, log_normaliser)
 
 
 @compiled

@@ -22,11 +22,12 @@ class Effect(Choice):
 class HardGaussian(Effect):
     """x_j ~ N(μ_kj, σ_I²), parents cut off, with μ_kj ~ N(mean_prior_mean, mean_prior_std²) (Appendix D.1).
 
-    Beside an inferred noise the prior standard deviation is in units of σ_I, or of u σ_I with u one of its `widths`. For SVGD alone: the paper does not say
-    which density the mean of an untargeted variable has. With `pseudo_prior` it follows p(μ | x_k, targeted), its
-    posterior had it been a target: then targeted and untargeted differ by the evidence ∫ p(x_k | μ) p(μ) dμ alone, as
-    if μ had been integrated out, and means start from that posterior. Without, the density is 1, as in the authors'
-    code, and means start with a spread of `init_std` around 0.
+    Beside an inferred noise the prior standard deviation is in units of u σ_I, u one of its `widths`.
+
+    For SVGD alone: the paper does not say which density the mean of an untargeted variable has. With `pseudo_prior` it
+    follows p(μ | x_k, targeted), its posterior had it been a target: then targeted and untargeted differ by the
+    evidence ∫ p(x_k | μ) p(μ) dμ alone, as if μ had been integrated out, and means start from that posterior. Without,
+    the density is 1, as in the authors' code, and means start with a spread of `init_std` around 0.
     """
 
     noise: AbstractNoise = InferredNoise(1.0, 0.5, (1.0, 30.0))

@@ -46,8 +46,9 @@ class LinearGaussian(GaussianMechanism):
         return LinearTheta(weight, intercept, None if start is None else zeros + start)
 
     def log_prior(self, theta: LinearTheta, graph: Values) -> Values:
-        units = self.noise.prior_units(theta.log_noise_std)
-        return log_mean_exp([self._log_prior(theta, graph, u) for u in units]) + self.noise.log_prior(theta.log_noise_std)
+        log_std = theta.log_noise_std
+        by_unit = [self._log_prior(theta, graph, unit) for unit in self.noise.prior_units(log_std)]
+        return log_mean_exp(by_unit) + self.noise.log_prior(log_std)
 
     def _log_prior(self, theta: LinearTheta, graph: Values, unit: Values) -> Values:
         log_p = weights_log_prior(theta.weight[..., None], graph, self.weight_prior_std * unit, self.absent_ratio)

@@ -230,7 +230,10 @@ def network_evidence(mechanism: NeuralGaussian, data: ContextData, states: Effec
             "Only networks of one hidden layer of sigmoid units have a closed-form covariance; "
             "use those, a GaussianProcess, or method svgd."
         )
-    network, noise = NetworkKernel(mechanism.hidden[0], mechanism.prior_std), NoisePrior(*mechanism.noise.conjugate()[:3])
+    network, noise = (
+        NetworkKernel(mechanism.hidden[0], mechanism.prior_std),
+        NoisePrior(*mechanism.noise.conjugate()[:3]),
+    )
     scales = mechanism.input_scales if noise.variance is None else None
     if scales is None:
         noise = replace(noise, ratios=(noise.scale / noise.shape,))

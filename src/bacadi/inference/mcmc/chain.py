@@ -159,7 +159,7 @@ def no_tables() -> GramTables:
 def new_work(d: int, m: int, n_states: int) -> Work:
     """Room for the proposals on d variables and m contexts."""
     shapes = (1, 2, (2, d), 2, (2, m), 2, 1, 1, 1, d, (2, d), d, d, d, m, m, n_states, n_states, 4)
-    kinds = "i8 i8 i8 i8 i1 f8 f8 f8 ? u1 u1 i8 i8 i8 i1 i8 f8 f8 u8".split()
+    kinds = (*["i8"] * 4, "i1", *["f8"] * 3, "?", "u1", "u1", *["i8"] * 3, "i1", "i8", "f8", "f8", "u8")
     return Work(*(np.zeros(shape, kind) for shape, kind in zip(shapes, kinds, strict=True)))
 
 

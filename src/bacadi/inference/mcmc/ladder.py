@@ -215,7 +215,7 @@ def _move_weights(weights: MoveWeights, evidence: AbstractEvidence) -> Float[np.
     """The weights of the moves that exist: targets need contexts, scans need scores in compiled code."""
     allowed = np.array(list(vars(weights).values()), float)
     if evidence.n_contexts == 0 or evidence.states.n_states == 1:
-        allowed[moves.SET_TARGET : moves.REVERSE_AND_REDRAW] = 0
+        allowed[moves.SET_TARGET : moves.REDRAW] = 0
     if evidence.tables is None:
         allowed[moves.TOGGLE_AND_COLUMN :] = 0
     return allowed

@@ -13,8 +13,8 @@ from bacadi.evidence.compiled import compiled, inlined, inner
 from bacadi.inference.mcmc import chain as ops
 
 MOVES = range(8)
-ADD_OR_DROP, REVERSE, SWAP_PARENT, SET_TARGET, SWAP_TARGET, EDGE_AND_TARGET, TOGGLE_AND_COLUMN, REVERSE_AND_REDRAW = MOVES
-"""The moves, in the order of `MoveWeights`; the last two also draw the states of nodes anew, the last one parents, too."""
+ADD_OR_DROP, REVERSE, SWAP_PARENT, SET_TARGET, SWAP_TARGET, EDGE_AND_TARGET, TOGGLE_AND_COLUMN, REDRAW = MOVES
+"""The moves, in the order of `MoveWeights`; the last two also draw states anew, the last one parents, too."""
 
 
 @inner
@@ -212,7 +212,7 @@ def led_parents(prior, near, work, slot, parents, n_parents, upper, lower):  # t
         parent = parents[a]
         closed = work.below[slot, parent]
         if closed == 1 or (closed == 2 and node == upper):
-            if prior.fixed[parent, node] != 0 or not is_near(near, node, parent):
+            if prior.fixed[parent, node] != 0 or not (near[node] == parent).any():
                 return 0, False
         else:
             parents[size] = parent
@@ -222,15 +222,6 @@ def led_parents(prior, near, work, slot, parents, n_parents, upper, lower):  # t
             return 0, False
         size = ops.insert(parents, size, upper)
     return size, True
-
-
-@inner
-def is_near(near, node, parent):  # type: ignore[no-untyped-def]
-    """Whether a scan over the parents of a node looks at this one."""
-    for c in range(near.shape[1]):
-        if near[node, c] == parent:
-            return True
-    return False
 
 
 @inner
@@ -366,7 +357,7 @@ def propose(problem, chain, work, beta, kind):  # type: ignore[no-untyped-def]
     if kind == SWAP_PARENT:
         return swap_parent(problem, chain, work, i, j)
     k = ops.below(chain.rng, len(chain.n_targets)) if kind == EDGE_AND_TARGET else 0
-    if kind == REVERSE_AND_REDRAW:
+    if kind == REDRAW:
         return reverse_and_redraw(problem, chain, work, beta, i, j)
     if kind == REVERSE:
         possible = reverse(prior, weights.edge_log, chain, work, i, j)

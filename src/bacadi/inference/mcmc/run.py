@@ -10,29 +10,29 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
-from itertools import repeat
+from functools import partial
+from itertools import count, repeat
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int, Int8
 
-from bacadi.data.contexts import ContextData, mean_shift_z
+from bacadi.data.contexts import ContextData
 from bacadi.errors import InferenceError
 from bacadi.evidence.collapsed import CollapsedPosterior
 from bacadi.inference.checkpoint import Checkpoint
 from bacadi.inference.mcmc.diagnostics import diagnose
 from bacadi.inference.mcmc.ladder import Replica, Sample, blank_chains, compiled_target, empty_memory
 from bacadi.inference.mcmc.method import MCMC
-from bacadi.inference.mcmc.search import PASSES, RESTARTS, optima
+from bacadi.inference.mcmc.search import PASSES, RESTARTS
 from bacadi.inference.mcmc.start import (
     Orders,
     Searched,
     Structure,
-    causal_order,
     fit_hyperparameters,
     initial,
+    searched_starts,
     searches_of,
-    within_counts,
 )
 from bacadi.inference.mcmc.state import LISTS, Limits, faults, of_replica, searches
 from bacadi.inference.method import STARTING, Monitor, Progress
@@ -173,20 +173,14 @@ class TemperingRun:
 
     def _compiled_starts(self, pool: ThreadPoolExecutor) -> list[list[Structure]]:
         """The same by the compiled search, which takes no longer to make again than to save."""
-        prior, target = self.collapsed.prior, compiled_target(self.collapsed, self.data, self.method.weights)
-        steps, moved = [0], mean_shift_z(self.data)
-
-        def search(rng: np.random.Generator) -> list[Structure]:
-            orders = (causal_order(rng, moved, prior) for _ in range(RESTARTS))
-            found = optima(rng, target, orders, self._over, lambda: steps.__setitem__(0, steps[0] + 1))
-            structures = [within_counts(prior, Structure(*each)) for each in found]
-            n = self.plan.n_levels
-            return [structures[max(level - n // 2, 0) % len(structures)] for level in range(n)]
-
+        target, steps = compiled_target(self.collapsed, self.data, self.method.weights), count(1)
+        search = partial(
+            searched_starts, self.collapsed, target, self.data, self.plan.n_levels, self._over, lambda: next(steps)
+        )
         tasks = [pool.submit(search, rng) for rng in self.generators]
         total = len(tasks) * RESTARTS * PASSES * self.data.n_variables
         while wait(tasks, _CHUNK_SECONDS).not_done:
-            step = min(steps[0], total - 1)
+            step = min(next(steps), total - 1)
             self.monitor.tell(Progress(step, total, self._seconds(), STARTING, "searching for starts"))
         return [task.result() for task in tasks]
 

@@ -3,11 +3,11 @@
 The best permutation is looked for as BOSS does (Andrews, Ramsey, Sanchez-Romero, Camchong & Kummerfeld 2023): one
 variable after the other is moved through all places of the order, the parents and states of what it passes are
 improved greedily, and it stays where the log posterior is highest, until no variable finds a better place. When two
-neighbours exchange places, the later one loses a candidate and the earlier one gains one; nothing else is searched anew.
+neighbours exchange places, one loses a candidate and the other gains one; nothing else is searched anew.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Int8
@@ -19,8 +19,8 @@ from bacadi.inference.mcmc.chain import CompiledTarget, lend
 
 TOLERANCE = 1e-6  # nats by which a change has to be better
 STATE_ROUNDS = 10
-# A node goes on through the order until the score is CUT nats below its best; a change of parents is followed up where it
-# is at most DEPTH nats worse; NEAR candidates are tried so.
+# A node goes on through the order until the score is CUT nats below its best; a change of parents is followed up where
+# it is at most DEPTH nats worse; NEAR candidates are tried so.
 CUT, DEPTH, NEAR = 50.0, 10.0, 10
 # Searches at most, passes that each takes as a rule, and nats within which two of them found the same.
 RESTARTS, PASSES, SAME = 8, 4, 1e-3
@@ -258,7 +258,7 @@ def optima(
     target: CompiledTarget,
     orders: Iterable[Int[np.ndarray, " d"]],
     over: Callable[[], bool] = never,
-    tell: Callable[[], None] = nothing,
+    tell: Callable[[], object] = nothing,
 ) -> list[tuple[Int8[np.ndarray, "d d"], Int8[np.ndarray, "M d"]]]:
     """Graph and states of the optima that searches from these orders found, the best first.
 
@@ -274,7 +274,13 @@ def optima(
     return [(each.parents.T.astype(np.int8), np.ascontiguousarray(each.states.T)) for each in found]
 
 
-def _search(rng: np.random.Generator, target: CompiledTarget, order: np.ndarray, over: Any, tell: Any) -> Order:
+def _search(
+    rng: np.random.Generator,
+    target: CompiledTarget,
+    order: Int[np.ndarray, " d"],
+    over: Callable[[], bool],
+    tell: Callable[[], object],
+) -> Order:
     found, trial = along(order, target), along(order, target)
     search_all(target, found)
     moved = True

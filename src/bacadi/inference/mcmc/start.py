@@ -15,6 +15,8 @@ from jaxtyping import Bool, Float, Int, Int8
 
 from bacadi.data.contexts import ContextData, mean_shift_z
 from bacadi.evidence.collapsed import CollapsedPosterior, StructurePrior, never
+from bacadi.inference.mcmc.chain import CompiledTarget
+from bacadi.inference.mcmc.search import RESTARTS, optima
 
 MOVED = 4.0  # |z| of the mean from which a context counts as having moved a variable
 ROUNDS = 2  # of a greedy structure and hyper-parameters for it
@@ -102,7 +104,7 @@ class Orders:
         graph, states = np.zeros((d, d), np.int8), np.zeros((m, d), np.int8)
         for node, local in self.locals(order).items():
             graph[:, node], states[:, node] = local.parents, local.state
-        return within_counts(self.collapsed.prior, Structure(graph, states))
+        return _within_counts(self.collapsed.prior, Structure(graph, states))
 
     def refined(self, rng: np.random.Generator, order: Int[np.ndarray, " d"], searches: int) -> Int[np.ndarray, " d"]:
         """Reverse edges where that helps: j moves before i, or i behind j, for edges i → j, until none helps or there
@@ -147,6 +149,22 @@ def initial(rng: np.random.Generator, greedy: Orders, data: ContextData, n: int)
     found[0] = greedy.refined(rng, found[0], searches=SEARCHES * data.n_variables)
     structures = [greedy.structure(order) for order in found]
     return [structures[i % len(structures)] for i in range(n)]
+
+
+def searched_starts(
+    collapsed: CollapsedPosterior,
+    target: CompiledTarget,
+    data: ContextData,
+    n: int,
+    over: Callable[[], bool],
+    tell: Callable[[], object],
+    rng: np.random.Generator,
+) -> list[Structure]:
+    """`initial` by the compiled search: the best optimum for the colder half, then the others in turn."""
+    moved, prior = mean_shift_z(data), collapsed.prior
+    orders = (causal_order(rng, moved, prior) for _ in range(RESTARTS))
+    found = [_within_counts(prior, Structure(*each)) for each in optima(rng, target, orders, over, tell)]
+    return [found[max(level - n // 2, 0) % len(found)] for level in range(n)]
 
 
 def searches_of(n_variables: int, n: int) -> int:
@@ -258,7 +276,7 @@ class _NodeSearch:
             self.state, self.score = pair[both.argmax()], both.max()
 
 
-def within_counts(prior: StructurePrior, structure: Structure) -> Structure:
+def _within_counts(prior: StructurePrior, structure: Structure) -> Structure:
     """Bring contexts whose number of targets is impossible back to the likeliest states that are possible."""
     graph, states = structure
     for k, count_log in enumerate(prior.target_count_log):
