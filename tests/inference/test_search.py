@@ -72,7 +72,7 @@ def test_a_node_settles_where_nothing_gets_worse_and_all_that_is_known_holds(nam
     search.search_all(target, found)
     for node in rng.permutation(8):
         before, moved = found.score.sum(), search.settle(target, found, trial, node)
-        moved |= search.deepen(target, found, node)
+        moved |= search.reconsider(target, found, node)
         graph, states = found.parents.T.astype(np.int8), np.ascontiguousarray(found.states.T)
         assert found.score.sum() > before if moved else found.score.sum() == before
         np.testing.assert_allclose(found.score.sum(), collapsed.log_posterior(graph, states), rtol=1e-10)

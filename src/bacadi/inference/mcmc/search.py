@@ -19,9 +19,7 @@ from bacadi.inference.mcmc.chain import CompiledTarget, lend
 
 TOLERANCE = 1e-6  # nats by which a change has to be better
 STATE_ROUNDS = 10
-# A node goes on through the order until the score is CUT nats below its best; a change of parents is followed up where
-# it is at most DEPTH nats worse; NEAR candidates are tried so.
-CUT, DEPTH, NEAR = 50.0, 10.0, 10
+CUT = 50.0  # nats below the best score at which a node on its way through the order turns back
 # Searches at most, passes that each takes as a rule, and nats within which two of them found the same.
 RESTARTS, PASSES, SAME = 8, 4, 1e-3
 
@@ -209,27 +207,25 @@ def search_all(target, found):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def deepen(target, found, node):  # type: ignore[no-untyped-def]
-    """Look for better parents of a node behind a worse set: one parent more or less, and all states forgotten.
+def reconsider(target, found, node):  # type: ignore[no-untyped-def]
+    """Give up each target of a node in turn and let parents take its place; whether that helped once.
 
-    Only the `NEAR` pairs of the largest proposal weight are tried; whether one of them helped.
+    A target in a context and a parent that was moved there explain the same rows, so that no single change leads from
+    the one to the other.
     """
     target, found = lend(target), lend(found)  # type: ignore[call-arg]
-    prior, parents, states, score = target.prior, found.parents[node], found.states[node], found.score
+    parents, states, score = found.parents[node], found.states[node], found.score
     chosen, helped = np.empty(len(parents), np.int64), False
-    for i in np.argsort(-target.proposals.edge_log[:, node])[:NEAR]:
-        if found.place[i] >= found.place[node] or prior.fixed[i, node] != 0:
-            continue
-        if not parents[i] and parents.sum() >= prior.max_parents:
+    for k in range(len(states)):
+        expected = np.argmax(target.prior.state_log_prior[k, node])
+        if states[k] == expected:
             continue
         old_parents, old_states, old = parents.copy(), states.copy(), score[node]
-        parents[i] = not parents[i]
-        for k in range(len(states)):
-            states[k] = np.argmax(prior.state_log_prior[k, node])
+        states[k] = expected
         score[node] = node_score(target, node, parents, states, chosen)
-        improve_states(target, found, node, chosen)
-        if score[node] > old - DEPTH:
-            improve(target, found, node, chosen)
+        while improve_parents(target, found, node, chosen):
+            pass
+        improve(target, found, node, chosen)
         if score[node] > old + TOLERANCE:
             helped = True
         else:
@@ -295,5 +291,5 @@ def _search(
             tell()
             if over():
                 return found
-            moved |= deepen(target, found, node)
+            moved |= reconsider(target, found, node)
     return found
