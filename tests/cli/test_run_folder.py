@@ -347,8 +347,8 @@ def test_an_interrupt_while_starts_are_searched(
 ) -> None:
     from bacadi.inference.mcmc import run as mcmc
 
-    whole = tmp_path / "whole"
-    assert run(*plain, *QUICK, "--out", whole).exit_code == 0
+    whole, nonlinear = tmp_path / "whole", (*plain, *QUICK, "--model", "nonlinear")
+    assert run(*nonlinear, "--out", whole).exit_code == 0
     usual = mcmc.initial
 
     def slow(rng, greedy, data, n):  # type: ignore[no-untyped-def]
@@ -360,7 +360,7 @@ def test_an_interrupt_while_starts_are_searched(
     with monkeypatch.context() as patch:
         patch.setattr(mcmc, "initial", slow)
         interrupt_at(1, patch)
-        assert run(*plain, *QUICK).exit_code == 130
+        assert run(*nonlinear).exit_code == 130
     with np.load(tmp_path / "run" / "checkpoint.npz") as file:
         assert len(file["start.node"]) >= 6
         arrays = {name: file[name] for name in file.files}
@@ -371,6 +371,31 @@ def test_an_interrupt_while_starts_are_searched(
     (tmp_path / "run" / "posterior.nc").unlink()
     np.savez(tmp_path / "run" / "checkpoint.npz", **arrays)
     assert_refused(run("resume", tmp_path / "run"), "checkpoint", "damaged")
+
+
+def test_an_interrupt_while_compiled_starts_are_searched(
+    run: Run, plain: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The search is made again from its beginning, and comes to the same."""
+    from bacadi.inference.mcmc import run as mcmc
+
+    whole = tmp_path / "whole"
+    assert run(*plain, *QUICK, "--out", whole).exit_code == 0
+    usual = mcmc.searched_starts
+
+    def slow(collapsed, target, data, n, over, tell, rng):  # type: ignore[no-untyped-def]
+        found = usual(collapsed, target, data, n, over, tell, rng)
+        while not over():
+            time.sleep(0.01)
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(mcmc, "searched_starts", slow)
+        interrupt_at(1, patch)
+        assert run(*plain, *QUICK).exit_code == 130
+    assert run("resume", tmp_path / "run").exit_code == 0
+    for name in RESULTS:
+        assert content(whole)[name] == content(tmp_path / "run")[name]
 
 
 def test_long_names_and_results_that_are_bytes_of_the_seed(run: Run, plain: list[str], tmp_path: Path) -> None:

@@ -151,17 +151,28 @@ class TemperingRun:
         return 0
 
     def _starts(self, pool: ThreadPoolExecutor, searched: list[Searched]) -> list[list[Structure]]:
-        """The structures that the replicas start from, searched for in parallel; an interrupt saves what was found."""
-        if self.collapsed.evidence.tables is not None:
-            return self._compiled_starts(pool)
-        orders = [Orders(self.collapsed, self._over, found) for found in searched]
-        levels = repeat(self.plan.n_levels)
-        tasks = [pool.submit(initial, *each) for each in zip(self.generators, orders, repeat(self.data), levels)]
-        total = searches_of(self.data.n_variables, self.plan.n_levels) * len(tasks)
+        """The structures that the replicas start from, searched for in parallel; an interrupt saves what was found.
+
+        The compiled search takes no longer to make again than to save.
+        """
+        n, d, steps = self.plan.n_levels, self.data.n_variables, count()
+        if self.collapsed.evidence.tables is None:
+            orders = [Orders(self.collapsed, self._over, found) for found in searched]
+            tasks = [
+                pool.submit(initial, rng, of, self.data, n) for rng, of in zip(self.generators, orders, strict=True)
+            ]
+            total = searches_of(d, n) * len(tasks)
+        else:
+            orders, target = [], compiled_target(self.collapsed, self.data, self.method.weights)
+            search = partial(searched_starts, self.collapsed, target, self.data, n, self._over, lambda: next(steps))
+            tasks = [pool.submit(search, rng) for rng in self.generators]
+            total = RESTARTS * PASSES * d * len(tasks)
         try:
             while wait(tasks, _CHUNK_SECONDS).not_done:
-                step = min(sum(len(order.asked) for order in orders), total - 1)
-                self.monitor.tell(Progress(step, total, self._seconds(), STARTING, "searching for starts"))
+                step = sum(len(of.asked) for of in orders) if orders else next(steps)
+                self.monitor.tell(
+                    Progress(min(step, total - 1), total, self._seconds(), STARTING, "searching for starts")
+                )
                 if self._is_due():
                     self._save(self._start_arrays(searched))
         except KeyboardInterrupt:
@@ -169,19 +180,6 @@ class TemperingRun:
             wait(tasks)
             self._save(self._start_arrays(searched))
             raise
-        return [task.result() for task in tasks]
-
-    def _compiled_starts(self, pool: ThreadPoolExecutor) -> list[list[Structure]]:
-        """The same by the compiled search, which takes no longer to make again than to save."""
-        target, steps = compiled_target(self.collapsed, self.data, self.method.weights), count(1)
-        search = partial(
-            searched_starts, self.collapsed, target, self.data, self.plan.n_levels, self._over, lambda: next(steps)
-        )
-        tasks = [pool.submit(search, rng) for rng in self.generators]
-        total = len(tasks) * RESTARTS * PASSES * self.data.n_variables
-        while wait(tasks, _CHUNK_SECONDS).not_done:
-            step = min(next(steps), total - 1)
-            self.monitor.tell(Progress(step, total, self._seconds(), STARTING, "searching for starts"))
         return [task.result() for task in tasks]
 
     def _draws_of(self, posterior: Posterior) -> list[list[Structure]]:
