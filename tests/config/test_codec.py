@@ -248,8 +248,8 @@ def test_toml_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
 def test_fingerprints_are_equal_exactly_for_equal_choices() -> None:
     golden = (
         '[{"absent_ratio": "none", "init_std": 0.3, "intercept_prior_std": 10.0, '
-        '"noise": {"scale": 0.1, "shape": 1.0, "type": "inferred"}, "type": "linear", "weight_prior_std": 5.0}, '
-        '3, "auto"]'
+        '"noise": {"scale": 1e-06, "shape": 0.1, "type": "inferred", "widths": [1.0, 30.0]}, "type": "linear", '
+        '"weight_prior_std": 10.0}, 3, "auto"]'
     )
     assert fingerprint_text([LinearGaussian(), 3, None]) == golden
     texts = [

@@ -244,7 +244,7 @@ def test_every_choice_of_the_collapsed_methods_can_be_made(tmp_path: Path) -> No
     assert model.effect.effects[1:] == (ShiftGaussian(2.0), ScaleGaussian((0.1, 9.0)), SoftGaussian())
     assert (method.n_draws, method.n_replicas, method.n_sweeps, method.time_budget) == (10, 3, 11, 9.5)
     assert (method.n_levels, method.max_temperature, method.moves_per_sweep, method.max_parents) == (5, 50, 6, 2)
-    assert method.weights.swap_target == 0 and method.weights.toggle == 4 and method.burn_in == 0.3
+    assert method.weights.swap_target == 0 and method.weights.add_or_drop == 4 and method.burn_in == 0.3
 
 
 def test_every_choice_of_a_baseline_can_be_made(tmp_path: Path) -> None:
@@ -316,7 +316,7 @@ FILES = [
     ("mcmc", "[method]\nn_sweps = 2\n", ("'n_sweps'", "did you mean 'n_sweeps'")),
     ("mcmc", "[method]\nn_replicas = 1\n", ("'n_replicas'", "at least 2")),
     ("mcmc", "[method]\nburn_in = 1\n", ("'burn_in'", "above 0 and below 1")),
-    ("mcmc", "[method.weights]\ntoggle = 0\n", ("'toggle'", "above 0")),
+    ("mcmc", "[method.weights]\nadd_or_drop = 0\n", ("'add_or_drop'", "above 0")),
     ("mcmc", "[method]\ntime_budget = 'long'\n", ("'time_budget'", "'long'", '"none"')),
     ("dcdi-g", "[method]\njobs = 2\n", ("[method]", "jobs has no effect with DCDI-G")),
     ("ut-igsp", "[method.baseline]\nalpha = 1\n", ("'alpha'", "below 1")),

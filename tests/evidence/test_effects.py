@@ -118,7 +118,8 @@ def test_hard_draws_have_their_mean_and_spread_in_every_context(noise: FixedNois
 def test_states_of_every_effect() -> None:
     for effect, kinds, values in (
         (HardGaussian(), [EffectKind.HARD], [0.0]),
-        (ShiftGaussian(3.0), [EffectKind.SHIFT], [3.0]),
+        (ShiftGaussian(3.0, (1.0,)), [EffectKind.SHIFT], [3.0]),
+        (ShiftGaussian(3.0), [EffectKind.SHIFT] * 2, [3.0, 90.0]),
         (ScaleGaussian((0.5, 4.0)), [EffectKind.SCALE] * 2, [0.5, 4.0]),
         (SoftGaussian(), [EffectKind.SOFT], [0.0]),
     ):
@@ -183,3 +184,22 @@ def test_evidence_of_a_hard_effect_of_unknown_noise_is_a_multivariate_t() -> Non
             shape = 0.7 / 1.5 * (np.eye(len(x)) + 4.0)
             expected = stats.multivariate_t(np.full(len(x), 0.4), shape, df=3.0).logpdf(x)
             assert found[k - 1, j] == pytest.approx(float(expected), rel=1e-9)
+
+
+def test_several_widths_of_a_hard_effect_are_the_mean_of_each() -> None:
+    one, six, both = (
+        HardGaussian(InferredNoise(1.7, 0.6, widths), -1.5, std)
+        for widths, std in (((1.0,), 2.5), ((1.0,), 15.0), ((1.0, 6.0), 2.5))
+    )
+    log_p = [effect_states(effect, DATA).hard_log_evidence for effect in (one, six)]
+    found = effect_states(both, DATA).hard_log_evidence
+    np.testing.assert_allclose(found, np.logaddexp(*log_p) - np.log(2), rtol=1e-12)
+    n = 20_000
+    means = [
+        draw_hard_effects(np.random.default_rng(1), effect, DATA, n)["effect_mean"].values
+        for effect in (both, one, six)
+    ]
+    share = np.exp(log_p[1] - np.logaddexp(*log_p))
+    expected = (1 - share) * means[1].mean(axis=0) + share * means[2].mean(axis=0)
+    error = means[0].std(axis=0) * (2 / n) ** 0.5
+    assert (np.abs(means[0].mean(axis=0) - expected) < 5 * error).all()  # false-alarm rate 1e-5 over all

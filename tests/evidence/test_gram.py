@@ -29,7 +29,7 @@ from bacadi.relaxed.mechanisms import log_evidence, prepare
 
 D, M = 4, 4
 HARD = HardGaussian(FixedNoise(0.5**0.5))
-KINDS = EffectMixture((HARD, ShiftGaussian(1.5), ScaleGaussian((0.25, 4.0)), SoftGaussian()))
+KINDS = EffectMixture((HARD, ShiftGaussian(1.5, (1.0,)), ScaleGaussian((0.25, 4.0)), SoftGaussian()))
 
 
 def some_data(seed: int, counts: tuple[int, ...] = (12, 6, 5, 1, 4), d: int = D) -> ContextData:
@@ -112,6 +112,39 @@ def test_evidence_is_the_dense_gaussian_or_t(name: str) -> None:
     expected = [reference(book, data, states, int(j), p, s) for j, p, s in zip(nodes, parents, columns, strict=True)]
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
     np.testing.assert_array_equal(evidence.log_evidences(nodes, parents, columns), found)
+
+
+def one_width(width: float) -> LinearGaussian:
+    return LinearGaussian(InferredNoise(2.5, 0.4), 1.3 * width, 3.0 * width)
+
+
+def test_several_widths_are_the_mean_of_each_and_draws_come_from_both() -> None:
+    """p(y | Z) = ½ Σ_u p(y | Z, u), for all kinds of effects, and E[w | y] = Σ_u p(u | y) E[w | y, u] in draws.
+
+    The means are those of 20,000 draws, five standard errors apart at most (false-alarm rate 1e-6 each).
+    """
+    data, n = some_data(3, (9, 6, 5, 4, 7)), 20_000
+    states, two = effect_states(KINDS, data), LinearGaussian(InferredNoise(2.5, 0.4, (1.0, 6.0)), 1.3, 3.0)
+    mixed, *single = (evidence_of(mechanism, data, states) for mechanism in (two, one_width(1.0), one_width(6.0)))
+    parents = np.isin(np.arange(D), [0, 2])
+    for state in np.random.default_rng(4).integers(0, states.n_states, (20, M)).astype(np.int8):
+        log_p = [evidence.log_evidence(3, parents, state) for evidence in single]
+        if (states.kind[state] == EffectKind.SOFT).any():
+            continue  # there every context has a width of its own
+        assert mixed.log_evidence(3, parents, state) == pytest.approx(np.logaddexp(*log_p) - np.log(2))
+    graph, state = np.zeros((n, D, D), np.int8), np.zeros((n, M, D), np.int8)
+    graph[:, [0, 2], 3] = 1
+    log_p = np.array([evidence.log_evidence(3, parents, state[0, :, 3]) for evidence in single])
+    share = np.exp(log_p - np.logaddexp(*log_p))
+    assert 0.02 < share[1] < 0.98
+    means, errors = [], []
+    for evidence in (mixed, *single):
+        drawn = evidence.draw_parameters(np.random.default_rng(5), graph, state)
+        values = np.column_stack([drawn["weight"].values[:, [0, 2], 3], drawn["noise_std"].values[:, 3]])
+        means.append(values.mean(axis=0))
+        errors.append(values.std(axis=0) / n**0.5)
+    assert (np.abs(means[1] - means[2]) > 10 * errors[0]).any()  # the widths differ
+    assert (np.abs(means[0] - share @ means[1:]) < 5 * 2**0.5 * errors[0]).all()
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -32,12 +32,13 @@ from bacadi.model.noise import InferredNoise
 from bacadi.model.priors import ErdosRenyi, TargetPrior
 
 SHAPE, SCALE, WEIGHT, INTERCEPT, MEAN = 3.0, 1.0, 3.0, 1.0, 2.0
-MODEL = Model(
-    LinearGaussian(InferredNoise(SHAPE, SCALE), WEIGHT, INTERCEPT),
-    HardGaussian(InferredNoise(SHAPE, SCALE), 0.0, MEAN),
-    ErdosRenyi(0.6),
-    TargetPrior(discrete_log_odds=-0.4),
+STRUCTURE = ErdosRenyi(0.6), TargetPrior(discrete_log_odds=-0.4)
+NOISE, WIDE = InferredNoise(SHAPE, SCALE), InferredNoise(SHAPE, SCALE, (1.0, 3.0))
+MODEL, TWO_WIDTHS = (
+    Model(LinearGaussian(noise, WEIGHT, INTERCEPT), HardGaussian(noise, 0.0, MEAN), *STRUCTURE)
+    for noise in (NOISE, WIDE)
 )
+DEFAULT = Model(LinearGaussian(), HardGaussian(), *STRUCTURE)
 
 
 class Parameters(NamedTuple):
@@ -69,11 +70,18 @@ def prior_of(d: int, m: int) -> ExactPosterior:
     return enumerate_posterior(CollapsedPosterior(Silent(collapsed.evidence), collapsed.prior))
 
 
-def prior_parameters(rng: np.random.Generator, d: int, m: int) -> Parameters:
-    std, effect_std = (np.sqrt(SCALE / rng.gamma(SHAPE, size=shape)) for shape in ((d,), (m, d)))
-    weight = WEIGHT * std * rng.normal(size=(d, d))
+def prior_parameters(rng: np.random.Generator, d: int, m: int, model: Model = MODEL) -> Parameters:
+    mechanism, effect, parts = model.mechanism, model.effect, []
+    for noise, shape in ((mechanism.noise, (d,)), (effect.noise, (m, d))):
+        std = np.sqrt(noise.scale / rng.gamma(noise.shape, size=shape))
+        parts += [std, std * rng.choice(noise.widths, size=shape)]
+    std, unit, effect_std, effect_unit = parts
     return Parameters(
-        weight, INTERCEPT * std * rng.normal(size=d), std, MEAN * effect_std * rng.normal(size=(m, d)), effect_std
+        mechanism.weight_prior_std * unit * rng.normal(size=(d, d)),
+        mechanism.intercept_prior_std * unit * rng.normal(size=d),
+        std,
+        effect.mean_prior_std * effect_unit * rng.normal(size=(m, d)),
+        effect_std,
     )
 
 
@@ -211,16 +219,32 @@ def sampled_marginals(
 N_RANKED = 63  # so that a rank is one of 64
 
 
-def checked(method: Callable, n_sets: int, seed: int) -> Checked:
-    """Four variables and three contexts, graph, targets, parameters and data from the prior."""
+def is_plain(data: ContextData) -> bool:
+    """Whether sums of squares say all of the data that numbers of 16 digits can: spreads of 1e-3 to 1e3, and no column
+    that the others determine but for 1e-8 of its variance."""
+    spread = data.x.std(axis=0)
+    if spread.min() < 1e-3 or spread.max() > 1e3:
+        return False
+    return np.linalg.eigvalsh(np.corrcoef(data.x.T))[0] > 1e-8
+
+
+def checked(
+    method: Callable, n_sets: int, seed: int, model: Model = MODEL, rows: tuple[int, int] = (200, 60)
+) -> Checked:
+    """Four variables and three contexts, graph, targets, parameters and data from the prior.
+
+    Data that are not plain are drawn again, all of it: a choice by the data alone leaves the posterior as it is.
+    """
     d, m, rng = 4, 3, np.random.default_rng(seed)
-    context = np.repeat(np.arange(m + 1), [200, 60, 60, 60])
-    truths = prior_of(d, m).draws(rng, n_sets)
-    edges, targets, ranks = [], [], []
+    context = np.repeat(np.arange(m + 1), [rows[0], *[rows[1]] * m])
+    prior, edges, targets, ranks = prior_of(d, m), [], [], []
     for s in range(n_sets):
-        truth, given = Structure(truths.graphs[s], truths.states[s]), prior_parameters(rng, d, m)
-        data = simulated(rng, truth, given, context)
-        collapsed = collapse(MODEL, data)
+        data = None
+        while data is None or not is_plain(data):
+            drawn = prior.draws(rng, 1)
+            truth, given = Structure(drawn.graphs[0], drawn.states[0]), prior_parameters(rng, d, m, model)
+            data = simulated(rng, truth, given, context)
+        collapsed = collapse(model, data)
         edge_probs, target_probs, drawn = method(collapsed, data, s)
         edges.append(edge_forecasts(np.clip(edge_probs, 0, 1), truth.graph))
         targets.append(target_forecasts(np.clip(target_probs, 0, 1), (truth.states > 0).astype(np.int8)))
@@ -247,6 +271,15 @@ def check_calibration(found: Checked) -> None:
 
 def test_enumeration_is_calibrated() -> None:
     check_calibration(checked(exact_marginals, 300, 1))
+
+
+def test_enumeration_is_calibrated_under_two_widths() -> None:
+    check_calibration(checked(exact_marginals, 300, 4, TWO_WIDTHS))
+
+
+def test_enumeration_is_calibrated_under_the_default_priors() -> None:
+    """Few rows, so that forecasts are in doubt: noise over many orders of magnitude tells most graphs apart."""
+    check_calibration(checked(exact_marginals, 300, 5, DEFAULT, (12, 4)))
 
 
 @pytest.mark.slow

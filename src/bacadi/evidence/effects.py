@@ -53,10 +53,8 @@ def _(effect: effects.SoftGaussian) -> Iterable[EffectState]:
 
 @states_of.register
 def _(effect: effects.ShiftGaussian) -> Iterable[EffectState]:
-    share = 1 / len(effect.widths)
-    return [
-        EffectState(f"shift {width:g}", EffectKind.SHIFT, width * effect.prior_std, share) for width in effect.widths
-    ]
+    share, stds = 1 / len(effect.widths), [width * effect.prior_std for width in effect.widths]
+    return [EffectState(f"shift {std:g}" if share < 1 else "shift", EffectKind.SHIFT, std, share) for std in stds]
 
 
 @states_of.register
