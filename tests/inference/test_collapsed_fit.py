@@ -23,6 +23,7 @@ from bacadi import (
     fit,
 )
 from bacadi.evidence.reading import collapse
+from bacadi.inference.method import Problem
 from bacadi.simulate import SyntheticSpec, simulate
 from bacadi.simulate.synthetic import HardAt, Interventions, UniformNoise
 
@@ -179,7 +180,7 @@ def test_the_truth_is_among_the_draws(name: str, mechanism: LinearGaussian | BGe
     for seed in range(50):
         task = simulate(KINDS_OF_TASKS[name], 500 + seed)
         posterior = fit(task.data, model, MCMC(n_draws=400, n_sweeps=400), seed=seed)
-        collapsed = collapse(model, task.data.standardized())
+        collapsed = collapse(model, Problem(task.data, model).standardized)
         truth = collapsed.log_posterior(task.graph, task.effects.targets)
         below += truth < posterior.sample_stats["log_posterior"].values.min()
     assert below <= 2

@@ -15,7 +15,7 @@ class BGe(Mechanism):
                            - log Γ((α_ω - d + l + 1)/2) + (α_ω - d + 2l + 1)/2 · log t
                            - (N + α_ω - d + l + 1)/2 · log |R_{P∪j}| + (N + α_ω - d + l)/2 · log |R_P|.
 
-    Defaults: α_μ = .01, α_ω = d + 2. t is a noise that every variable has beforehand: with the usual α_μ = 1, t = ½,
+    Defaults: α_μ = .1, α_ω = d + 2. t is a noise that every variable has beforehand: with the usual α_μ = 1, t = ½,
     variables that are explained but for less than 1 % lose to denser graphs. BGe has no parameters of its own, so it
     offers evidence in both readings (`relaxed.mechanisms`, `evidence.gram`) and no density.
 
@@ -23,7 +23,7 @@ class BGe(Mechanism):
     0.5
     """
 
-    alpha_mu: float = option(0.01, above=0)
+    alpha_mu: float = option(0.1, above=0)
     alpha_omega_excess: float = option(2.0, above=1)
 
     @property
