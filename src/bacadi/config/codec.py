@@ -179,7 +179,7 @@ def encode(choice: Any, none: str = "auto", group: str | None = None) -> Any:
 
     >>> from bacadi.model.noise import InferredNoise
     >>> encode(InferredNoise(1.0, 0.5))
-    {'type': 'inferred', 'shape': 1.0, 'scale': 0.5}
+    {'type': 'inferred', 'shape': 1.0, 'scale': 0.5, 'widths': [1.0]}
     """
     if choice is None:
         return none
