@@ -112,7 +112,9 @@ def test_marginal_density_of_a_root_is_a_student_t():
     df = n + 3
     scale = np.sqrt(spread * (n + 2) / (n + 1) / df)
     np.testing.assert_allclose(
-        marginal(data, BGe(alpha_mu=1.0)).log_density(draw, x)[:, 1], stats.t.logpdf(x[:, 1], df, mean, scale), rtol=1e-10
+        marginal(data, BGe(alpha_mu=1.0)).log_density(draw, x)[:, 1],
+        stats.t.logpdf(x[:, 1], df, mean, scale),
+        rtol=1e-10,
     )
 
 
