@@ -75,7 +75,6 @@ class MCMC(AbstractCollapsedMethod):
 
     def fit(self, problem: Problem, monitor: Monitor) -> Posterior:
         """Draw graphs and states by parallel tempering, then the parameters of each draw."""
-        from bacadi.inference.mcmc.diagnostics import diagnose
         from bacadi.inference.mcmc.run import TemperingRun, pooled
 
         collapsed = collapse(problem.model, problem.standardized, problem.knowledge, self.max_parents)
@@ -86,7 +85,7 @@ class MCMC(AbstractCollapsedMethod):
         draws, collapsed = run.go(), run.collapsed
         if problem.extends is not None:
             draws = pooled(problem.extends, draws)
-        found = diagnose(draws.graphs, (draws.states > 0).astype(np.int8), draws.log_posterior, draws.swap_rates)
+        found = draws.diagnostics()
         rng = np.random.default_rng(np.random.SeedSequence(problem.seed).spawn(self.n_replicas + 1)[-1])
         data = problem.data
         return Posterior.from_draws(

@@ -21,7 +21,7 @@ from bacadi.data.contexts import ContextData
 from bacadi.errors import InferenceError
 from bacadi.evidence.collapsed import CollapsedPosterior
 from bacadi.inference.checkpoint import Checkpoint
-from bacadi.inference.mcmc.diagnostics import diagnose
+from bacadi.inference.mcmc.diagnostics import Diagnostics, diagnose
 from bacadi.inference.mcmc.ladder import Replica, Sample, blank_chains, compiled_target, empty_memory
 from bacadi.inference.mcmc.method import MCMC
 from bacadi.inference.mcmc.search import PASSES, RESTARTS
@@ -67,6 +67,11 @@ class ChainDraws(NamedTuple):
     n_sweeps: int
     n_planned: int
     n_recorded: int
+
+    def diagnostics(self) -> Diagnostics:
+        """How far the draws can be trusted."""
+        targets = (self.states > 0).astype(np.int8)
+        return diagnose(self.graphs, targets, self.log_posterior, self.swap_rates)
 
 
 class TemperingRun:
@@ -269,8 +274,7 @@ class TemperingRun:
         """
         if self.total >= self.plan.max_sweeps or self.is_last:
             return False
-        draws = self._draws()
-        if diagnose(draws.graphs, (draws.states > 0).astype(np.int8), draws.log_posterior, draws.swap_rates).converged:
+        if self._draws().diagnostics().converged:
             return False
         self.total = min(2 * self.total, self.plan.max_sweeps)
         burn_in = int(self.total * self.method.burn_in)
