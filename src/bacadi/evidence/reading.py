@@ -12,6 +12,7 @@ from bacadi.evidence.collapsed import AbstractEvidence, CollapsedPosterior, Effe
 from bacadi.evidence.effects import effect_states
 from bacadi.evidence.gp.evidence import gaussian_process_evidence, network_evidence
 from bacadi.evidence.gram import bge_evidence, linear_evidence
+from bacadi.model.certainty import NO_DRIFT, ContextDrift
 from bacadi.model.integrated import BGe, GaussianProcess
 from bacadi.model.knowledge import Knowledge
 from bacadi.model.linear import LinearGaussian
@@ -35,6 +36,7 @@ class RowsEvidence(AbstractEvidence):
                 "Shift and scale effects need a mechanism that knows them (linear, nonlinear or bge); "
                 "use hard or soft effects with a mechanism of your own."
             )
+        states.refuse_certainty()
         self.n_variables, self.n_contexts, self.states = data.n_variables, data.n_contexts, states
         self._log_evidence, self._data = log_evidence, data
 
@@ -81,7 +83,9 @@ def collapse(
     model: Model, data: ContextData, knowledge: Knowledge | None = None, max_parents: int | None = None
 ) -> CollapsedPosterior:
     """The collapsed reading of a model on data, or `NoClosedForm` where a part of it has none."""
-    states = effect_states(model.effect, data)
+    known_to_drift = isinstance(model.mechanism, LinearGaussian | BGe)
+    drift = model.drift or (ContextDrift() if known_to_drift else NO_DRIFT)
+    states = effect_states(model.effect, data, drift, model.coarsening.power(data))
     evidence, prior = evidence_of(model.mechanism, data, states), structure_prior(model, states, knowledge, max_parents)
     return CollapsedPosterior(evidence, prior)
 
