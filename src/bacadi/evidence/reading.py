@@ -10,7 +10,6 @@ from bacadi.data.contexts import ContextData
 from bacadi.errors import NoClosedForm
 from bacadi.evidence.collapsed import AbstractEvidence, CollapsedPosterior, EffectKind, EffectStates, structure_prior
 from bacadi.evidence.effects import effect_states
-from bacadi.evidence.gp.evidence import gaussian_process_evidence, network_evidence
 from bacadi.evidence.gram import bge_evidence, linear_evidence
 from bacadi.model.certainty import NO_DRIFT, ContextDrift
 from bacadi.model.integrated import BGe, GaussianProcess
@@ -75,8 +74,21 @@ def evidence_of(mechanism: Mechanism, data: ContextData, states: EffectStates) -
 
 evidence_of.register(LinearGaussian, linear_evidence)
 evidence_of.register(BGe, bge_evidence)
-evidence_of.register(NeuralGaussian, network_evidence)
-evidence_of.register(GaussianProcess, gaussian_process_evidence)
+
+
+@evidence_of.register
+def _(mechanism: NeuralGaussian, data: ContextData, states: EffectStates) -> AbstractEvidence:
+    # Loaded where it is asked for: the linear algebra of Gaussian processes is a sixth of the start of a linear fit.
+    from bacadi.evidence.gp.evidence import network_evidence
+
+    return network_evidence(mechanism, data, states)
+
+
+@evidence_of.register
+def _(mechanism: GaussianProcess, data: ContextData, states: EffectStates) -> AbstractEvidence:
+    from bacadi.evidence.gp.evidence import gaussian_process_evidence
+
+    return gaussian_process_evidence(mechanism, data, states)
 
 
 def collapse(
