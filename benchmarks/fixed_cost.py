@@ -3,8 +3,8 @@
     python benchmarks/fixed_cost.py DATA --context COLUMN --observational LABEL [--repeats 7] [--against CHECKOUT/src]
 
 Every run is a process of its own, by turns here and there, so that the load of a shared machine meets both; a first
-run of each, which is not counted, compiles. Sampling is the loop over sweeps less the first advance of every replica,
-which loads compiled code.
+run of each, which is not counted, compiles for Python and Numba. Sampling is the loop over sweeps less the first
+advance of every replica, which loads compiled code.
 
 Prints the median CPU seconds of the whole command and of all but sampling per checkout, and the ratio of the latter to
 that of the last.
@@ -57,14 +57,14 @@ def run_command(arguments: list[str]) -> None:
         print(spent["loop"] - spent["first"])
 
 
-def measured(source: Path, arguments: list[str]) -> tuple[float, float]:
+def measured(source: Path, arguments: list[str], bytecode: str) -> tuple[float, float]:
     """CPU seconds of one run: the whole command, and all but sampling."""
+    environment = os.environ | {"PYTHONPATH": str(source), "PYTHONPYCACHEPREFIX": bytecode}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, __file__, "--run", *arguments, "--out", f"{folder}/run", "--quiet"]
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        done = subprocess.run(
-            command, env=os.environ | {"PYTHONPATH": str(source)}, check=True, stdout=subprocess.PIPE, text=True
-        )
+        done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
     whole = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return whole, whole - float(done.stdout.split()[-1])
@@ -80,7 +80,8 @@ def main() -> None:
     given = parser.parse_args()
     arguments = ["fit", given.data, "--context", given.context, "--observational", given.observational]
     sources = [SOURCE, *given.against]
-    runs = [[measured(source, arguments) for source in sources] for _ in range(given.repeats + 1)]
+    with tempfile.TemporaryDirectory() as bytecode:
+        runs = [[measured(source, arguments, bytecode) for source in sources] for _ in range(given.repeats + 1)]
     last = 0.0
     for source, *of_arm in reversed(list(zip(sources, *runs[1:], strict=True))):
         whole, fixed = (statistics.median(values) for values in zip(*of_arm, strict=True))
