@@ -78,7 +78,7 @@ evidence_of.register(BGe, bge_evidence)
 
 @evidence_of.register
 def _(mechanism: NeuralGaussian, data: ContextData, states: EffectStates) -> AbstractEvidence:
-    # Loaded where it is asked for: the linear algebra of Gaussian processes is a sixth of the start of a linear fit.
+    # Loaded where it is asked for: a linear fit does not have to wait for the modules of the Gaussian processes too.
     from bacadi.evidence.gp.evidence import network_evidence
 
     return network_evidence(mechanism, data, states)
