@@ -1,6 +1,6 @@
 """What the noise ratios of Gaussian processes claim: all graphs of five variables whose noise is next to nothing.
 
-    python benchmarks/noise_ratios.py --tasks 8 [--rows 240] [--kinds recipe 1e-3 some]
+    python benchmarks/noise_ratios.py --tasks 8 [--rows 240] [--context-rows 12] [--kinds recipe 1e-3 some]
 
 Networks of the paper's recipe, one context of hard interventions per variable, targets known. Noise has the recipe's
 variances, a standard deviation of 1e-3 of the signal's, or one between 1e-4 and .5 of it (`some`). Hyper-parameters
@@ -24,7 +24,7 @@ from bacadi.inference.mcmc.start import fit_hyperparameters
 from bacadi.model.kernels import Constant, NetworkKernel
 from bacadi.model.neural import STANDARDIZED_SCALES
 
-D, ROWS_PER_CONTEXT, EDGE_LOG_ODDS = 5, 12, np.log(0.25)
+D, EDGE_LOG_ODDS = 5, np.log(0.25)
 NARROW, WIDE, MIXED = (
     NoisePrior().ratios,
     (1e-6, 1e-5, 1e-4, 1e-3, *NoisePrior().ratios),
@@ -42,9 +42,9 @@ DAGS = all_dags(D)
 PARENTS = np.einsum("i,nij->nj", 1 << np.arange(D), DAGS.astype(int))
 
 
-def tasks(kind: str, n_rows: int, n: int) -> Iterator[tuple[np.ndarray, np.ndarray, ContextData]]:
+def tasks(kind: str, n_rows: int, context_rows: int, n: int) -> Iterator[tuple[np.ndarray, np.ndarray, ContextData]]:
     """Graph, states and data, columns in random order."""
-    context = np.repeat(np.arange(D + 1), [n_rows] + [ROWS_PER_CONTEXT] * D)
+    context = np.repeat(np.arange(D + 1), [n_rows] + [context_rows] * D)
     for seed in range(n):
         rng = np.random.default_rng(seed)
         graph, x = np.triu(rng.random((D, D)) < 0.5, 1), np.zeros((len(context), D))
@@ -57,7 +57,7 @@ def tasks(kind: str, n_rows: int, n: int) -> Iterator[tuple[np.ndarray, np.ndarr
                 x[:, j] = signal + x[:, j] * (1.0 if kind == "recipe" else share * signal.std())
             mean = rng.normal(0, 2)
             mean = (mean + 5 * np.sign(mean)) * (1.0 if kind == "recipe" else 0.3)
-            x[context == j + 1, j] = mean + 0.7 * rng.normal(size=ROWS_PER_CONTEXT)
+            x[context == j + 1, j] = mean + 0.7 * rng.normal(size=context_rows)
         order = rng.permutation(D)
         names, contexts = tuple("abcde"), tuple(f"k{j}" for j in range(D))
         data = ContextData(x[:, order], context, names, contexts, "obs").standardized_within()
@@ -88,11 +88,12 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--tasks", type=int, default=8)
     parser.add_argument("--rows", type=int, default=240)
+    parser.add_argument("--context-rows", type=int, default=12)
     parser.add_argument("--kinds", nargs="*", default=["recipe", "1e-3", "some"], choices=["recipe", "1e-3", "some"])
     given = parser.parse_args()
     for kind in given.kinds:
         found: dict[str, list[tuple[float, ...]]] = {arm: [] for arm in ARMS}
-        for graph, states, data in tasks(kind, given.rows, given.tasks):
+        for graph, states, data in tasks(kind, given.rows, given.context_rows, given.tasks):
             truth = int(np.flatnonzero((graph == DAGS).all(axis=(1, 2)))[0])
             for arm, rows in found.items():
                 log_p = log_posteriors(arm, states, data)
