@@ -17,7 +17,6 @@ from bacadi.model.certainty import NO_DRIFT, ContextDrift
 from bacadi.model.effects import Effect, HardGaussian, moments
 from bacadi.model.noise import LOG_2PI
 
-
 Power = Float[np.ndarray, " K"] | None
 """As how many a row of each context counts (`Coarsening.power`); None: as one."""
 
