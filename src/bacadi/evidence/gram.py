@@ -43,8 +43,8 @@ class Regression(NamedTuple):
     """Priors of the regression of each node, in the form that compiled code reads; `regression` makes one.
 
     `precision[j, i]` is Λ for the weight of i in the equation of j, `precision[j, d]` that of its intercept, each to be
-    divided by one of `width_squares`. Every regression has the `n_fixed` columns from d on: none, or the ones. With `noise_known` σ_j² is `variance[j]`, else InvGamma(`shape[number of
-    parents]`, `scale[j]`).
+    divided by one of `width_squares`. Every regression has the `n_fixed` columns from d on: none, or the ones. With
+    `noise_known` σ_j² is `variance[j]`, else InvGamma(`shape[number of parents]`, `scale[j]`).
     """
 
     n_fixed: int
@@ -61,8 +61,8 @@ class Regression(NamedTuple):
 class GramTables(NamedTuple):
     """Everything a local score depends on; column d of `gram` belongs to the column of ones.
 
-    `total[b]` is the sum over contexts that are all untouched and drift by τ² = `drift[b]`, which adds `drift_log[b]` to
-    the log evidence: the log share of this τ and the determinants of all contexts.
+    `total[b]` is the sum over contexts that are all untouched and drift by τ² = `drift[b]`, which adds `drift_log[b]`
+    to the log evidence: the log share of this τ and the determinants of all contexts.
     """
 
     gram: Float[np.ndarray, "K D D"]
