@@ -22,7 +22,7 @@ from bacadi.evidence.gp.evidence import gaussian_process_evidence, network_evide
 from bacadi.evidence.gram import bge_evidence, linear_evidence
 from bacadi.model.effects import moments
 from bacadi.model.integrated import BGe, GaussianProcess
-from bacadi.model.knowledge import KnownEffects, Knowledge
+from bacadi.model.knowledge import Knowledge, KnownEffects
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.mechanism import Mechanism
 from bacadi.model.model import Model
@@ -108,7 +108,7 @@ def with_known_effects(
     of an effect whose parameters are integrated out."""
     if EffectKind.HARD not in states.kind:
         raise ConfigError(
-            "The knowledge gives hard effects and the model has none; give the model effect = \"hard\" or drop them."
+            'The knowledge gives hard effects and the model has none; give the model effect = "hard" or drop them.'
         )
     known, sums = effects.known, moments(data)
     squares = sums.squares + sums.n_rows[:, None] * (sums.mean - effects.mean) ** 2

@@ -154,8 +154,8 @@ class AbstractMethod(Choice):
             )
         if not self.takes_effects and problem.knowledge.effects is not None:
             raise ConfigError(
-                f"The knowledge gives effects, which method {name_of_method(self)} cannot be told; use --method mcmc or "
-                "give their targets alone."
+                f"The knowledge gives effects, which method {name_of_method(self)} cannot be told; use --method mcmc "
+                "or give their targets alone."
             )
         if not self.takes_all_knowledge and problem.knowledge.beyond_certain_targets:
             raise ConfigError(

@@ -187,8 +187,8 @@ class Knowledge:
     def with_effects(self, effects: KnownEffects) -> "Knowledge":
         """Hard effects that are known; the variables they act on are certain targets.
 
-        >>> known = Knowledge.none(2, 1).with_effects(KnownEffects(np.array([[5.0, np.nan]]), np.array([[0.7, np.nan]])))
-        >>> known.certain_targets().tolist()
+        >>> one = KnownEffects(np.array([[5.0, np.nan]]), np.array([[0.7, np.nan]]))
+        >>> Knowledge.none(2, 1).with_effects(one).certain_targets().tolist()
         [[1.0, nan]]
         """
         shape, known = self.target_log_odds.shape, effects.known
@@ -204,7 +204,9 @@ class Knowledge:
             for k, j in np.argwhere(both & differ).tolist():
                 place = f"{self.labels.variable(j)} in {self.labels.context(k)}"
                 raise ConfigError(f"The effect on {place} is given twice and differs; keep one of the two.")
-            effects = KnownEffects(*(np.where(known, *pair) for pair in zip(_pair(effects), _pair(before), strict=True)))
+            effects = KnownEffects(
+                *(np.where(known, *pair) for pair in zip(_pair(effects), _pair(before), strict=True))
+            )
         return replace(self.with_targets(np.where(known, np.inf, 0.0)), effects=effects)
 
     def scaled(self, scaling: Scaling) -> "Knowledge":

@@ -31,7 +31,7 @@ from bacadi.data.contexts import ContextData
 from bacadi.data.text import closest, counted, listed, quoted, read_rows
 from bacadi.errors import ConfigError, DataError
 from bacadi.graph.enumerate import log_subsets
-from bacadi.model.knowledge import KnownEffects, Knowledge, Labels
+from bacadi.model.knowledge import Knowledge, KnownEffects, Labels
 
 UNKNOWN, KNOWN = "unknown", "known"
 _EDGES, _TARGETS = ("source", "target", "log_odds"), ("context", "variable", "log_odds")

@@ -109,7 +109,7 @@ class SVGD(AbstractMethod):
         Density.of(problem.model, PROBE)  # refuses a model without a differentiable reading
         if problem.knowledge.effects is not None and not isinstance(problem.model.effect, HardGaussian):
             raise ConfigError(
-                "The knowledge gives hard effects and the model has others; give the model effect = \"hard\" or drop them."
+                'The knowledge gives hard effects and the model has others; give it effect = "hard" or drop them.'
             )
 
     def fit(self, problem: Problem, monitor: Monitor) -> Posterior:
