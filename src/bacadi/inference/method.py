@@ -122,9 +122,11 @@ class AbstractMethod(Choice):
     `takes_all_knowledge` says what a method can do with `Knowledge`: all of it, or certain targets alone, and
     `takes_effects` whether it can be told hard effects;
     `reads_model` whether it fits `Problem.model` or brings its own, `can_extend` whether it adds draws to those of an
-    earlier posterior.
+    earlier posterior. `results_version` is raised with every change of the code that changes its results: records of
+    studies made before such a change are then made anew, and all others stay.
     """
 
+    results_version: ClassVar[int] = 1
     takes_all_knowledge: ClassVar[bool] = False
     takes_effects: ClassVar[bool] = False
     reads_model: ClassVar[bool] = True
