@@ -191,7 +191,7 @@ class Bootstrap(AbstractMethod):
         if n_jobs == 1:
             yield from chain.from_iterable(map(run, groups))
             return
-        processes = get_reusable_executor(n_jobs, initializer=_end_with, initargs=(os.getpid(),))
+        processes = get_reusable_executor(n_jobs, initializer=end_with, initargs=(os.getpid(),))
         try:
             yield from chain.from_iterable(processes.map(run, groups))
         except BaseException:
@@ -222,7 +222,7 @@ class Bootstrap(AbstractMethod):
         return replace(posterior, attrs=posterior.attrs | {"warnings": _doubts(posterior, n_dropped)})
 
 
-def _end_with(parent: int) -> None:
+def end_with(parent: int) -> None:
     """Let this process end when its parent does: one that is killed cannot end others."""
 
     def watch() -> None:

@@ -14,7 +14,7 @@ import os
 import socket
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -30,6 +30,7 @@ SCHEMA = 1
 
 _APPLICATION = 0x62616361  # "baca", by which SQLite files of ours are known
 _STALE_SECONDS = 120.0
+_KEYS_AT_ONCE = 500
 _COLUMNS_OF_JSON = ("task", "settings", "metrics", "details", "versions", "warnings")
 
 
@@ -185,14 +186,21 @@ class RecordStore:
 
     def get(self, keys: Iterable[str]) -> dict[str, Record]:
         """The records of these keys that there are."""
-        wanted = set(keys)
-        return {key: record for key, record in self.all().items() if key in wanted}
+        wanted = list(dict.fromkeys(keys))
+        found: dict[str, Record] = {}
+        for first in range(0, len(wanted), _KEYS_AT_ONCE):
+            some = wanted[first : first + _KEYS_AT_ONCE]
+            found |= self._select(f" WHERE key IN ({', '.join('?' * len(some))})", some)
+        return found
 
     def all(self) -> dict[str, Record]:
         """Every record by its key."""
+        return self._select()
+
+    def _select(self, condition: str = "", values: Sequence[str] = ()) -> dict[str, Record]:
         names = ["key", *(entry.name for entry in fields(Record))]
         with self._refusing():
-            rows = self._db.execute(f"SELECT {', '.join(names)} FROM records").fetchall()
+            rows = self._db.execute(f"SELECT {', '.join(names)} FROM records{condition}", values).fetchall()
         return {row[0]: _restored(dict(zip(names[1:], row[1:], strict=True))) for row in rows}
 
     def claim(self, key: str) -> bool:

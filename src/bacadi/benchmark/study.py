@@ -258,7 +258,7 @@ class Smoke(Choice):
     """
 
     n_seeds: int = option(1, least=1)
-    time_limit: float = option(60.0, above=0)
+    time_limit: float = option(300.0, above=0)
     tasks: dict[str, Any] = _plain()
     methods: dict[str, Any] = _plain()
     n_settings: int = option(2, least=1)

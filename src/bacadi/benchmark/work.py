@@ -6,6 +6,7 @@ import re
 import resource
 import sys
 import time
+import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
@@ -44,13 +45,19 @@ def carry_out(identity: Identity) -> Record:
     The same functions as those of `bacadi simulate`, `bacadi fit` and `bacadi evaluate` are called.
     """
     facts: dict[str, Any] = {"versions": versions(), "machine": machine()}
+    begin = time.monotonic()
     try:
         facts |= _measured(identity)
+        facts["details"]["overall_seconds"] = round(time.monotonic() - begin, 3)
     except BacadiError as refusal:
         facts |= {"reason": FAILED, "error": str(refusal)}
     except Exception as failure:
         what = " ".join(str(failure).split()) or "no message"
-        facts |= {"reason": FAILED, "error": f"{type(failure).__name__}: {what}"}
+        at = traceback.extract_tb(failure.__traceback__)[-1]
+        facts |= {
+            "reason": FAILED,
+            "error": f"{type(failure).__name__}: {what} ({Path(at.filename).name}, line {at.lineno})",
+        }
     return Record(**identity._asdict(), **facts, recorded=datetime.now(UTC).isoformat(timespec="seconds"))
 
 
@@ -106,6 +113,7 @@ def details(posterior: Posterior, task: Task) -> dict[str, Any]:
     - `probabilities`: of `edges` and `targets`, with the `true_edges` and `true_targets`, where they are not too many.
     - `graphs`: where there are few variables, the most probable graphs as lists of edges, with their probability.
     - `converged`: what the method says itself.
+    - `overall_seconds`: wall time with simulation and metrics (`carry_out` adds it).
     """
     edges, targets = posterior.edge_probabilities(), posterior.target_probabilities()
     curves = {"edges": edge_forecasts(edges, task.graph), "targets": target_forecasts(targets, task.targets)}
@@ -130,10 +138,10 @@ def _curve(forecasts: Forecasts) -> list[list[float]]:
 
 def _most_probable(posterior: Posterior) -> list[dict[str, Any]]:
     weight_of: dict[bytes, float] = {}
-    for graph, weight in zip(posterior.graph, posterior.weights, strict=True):
-        key = np.ascontiguousarray(graph, np.int8).tobytes()
-        weight_of[key] = weight_of.get(key, 0.0) + float(weight)
     d = posterior.n_variables
+    for graph, weight in zip(posterior.graph.reshape(-1, d, d), posterior.weights.ravel().tolist(), strict=True):
+        key = graph.astype(np.int8).tobytes()
+        weight_of[key] = weight_of.get(key, 0.0) + weight
     ranked = sorted(weight_of.items(), key=lambda pair: (-pair[1], pair[0]))[:_MOST_GRAPHS]
     return [
         {"edges": np.argwhere(np.frombuffer(key, np.int8).reshape(d, d)).tolist(), "probability": round(weight, 5)}
