@@ -38,8 +38,8 @@ from bacadi.posterior.posterior import Posterior
 
 
 class Candidate(NamedTuple):
-    """A pair (graph, targets) that is to be weighted: its fit to the data, and its average log-likelihood per row of its
-    own bootstrap sample."""
+    """A pair (graph, targets) that is to be weighted: its fit to the data, and the average log-likelihood of a row of
+    its own bootstrap sample."""
 
     data: ContextData
     dag: Int8[np.ndarray, "d d"]
@@ -77,9 +77,9 @@ class AverageLikelihoodWeights(AbstractWeights):
 
 
 class EvidenceWeights(AbstractWeights):
-    """log p(D | G, I) with the parameters of a mechanism integrated out, BGe unless another is named; a pair counts once.
+    """log p(D | G, I) with the parameters of a mechanism integrated out, BGe unless another is named.
 
-    The paper's weights where parameters are marginalised. Priors are in the units of the data.
+    The paper's weights where parameters are marginalised; a pair counts once. Priors are in the units of the data.
     """
 
     mechanism: Mechanism = BGe()
