@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bacadi.errors import INTERRUPTED, ConfigError
+from bacadi.errors import INTERRUPTED
 
 if TYPE_CHECKING:
     from bacadi.benchmark.plan import PlannedFit
@@ -324,14 +324,63 @@ def _medians(study: "Study", fits: list["PlannedFit"], records: dict[str, "Recor
     return aligned_columns(rows, n_left=2)
 
 
-# The two functions below are filled by `benchmark.tables` and `benchmark.figures`.
+@bench.command()
+def table(
+    study: _StudyName,
+    store: _Records = _STORE,
+    to: Annotated[
+        Path | None, typer.Option(help="File to write: .md, .csv or .tex; without it Markdown is shown.")
+    ] = None,
+    only: _Only = None,
+    tasks: _Tasks = None,
+    smoke: _Smoke = False,
+) -> None:
+    """Make the table of a study: medians, percentiles and published values."""
+    from bacadi.benchmark.plan import matched, plan
+    from bacadi.benchmark.records import load_records
+    from bacadi.benchmark.tables import summarise, written
+    from bacadi.data.text import write_text
+
+    chosen, folder = _chosen(study, only, tasks, smoke)
+    made = summarise(chosen, matched(plan(chosen, folder), load_records(store)))
+    text = written(made, ".md" if to is None else to.suffix)
+    if to is None:
+        typer.echo(text, nl=False)
+    else:
+        write_text(to, text)
+        typer.echo(f"written to {to}")
 
 
-def table() -> None:
-    """Make the table of a study."""
-    raise ConfigError("There are no tables yet.")
+@bench.command()
+def figure(
+    study: _StudyName,
+    store: _Records = _STORE,
+    to: Annotated[
+        list[Path] | None, typer.Option(help="File to write: .png, .svg or .pdf; may be given twice.")
+    ] = None,
+    only: _Only = None,
+    tasks: _Tasks = None,
+    smoke: _Smoke = False,
+) -> None:
+    """Draw the figure of a study, with published medians (default: STUDY.png and STUDY.svg)."""
+    from bacadi.benchmark.figures import draw, save
+    from bacadi.benchmark.plan import matched, plan
+    from bacadi.benchmark.records import load_records
+
+    chosen, folder = _chosen(study, only, tasks, smoke)
+    drawn = draw(chosen, matched(plan(chosen, folder), load_records(store)))
+    for path in to or [Path(f"{Path(study).stem}{suffix}") for suffix in (".png", ".svg")]:
+        save(drawn, path)
+        typer.echo(f"written to {path}")
 
 
-def figure() -> None:
-    """Draw the figure of a study."""
-    raise ConfigError("There are no figures yet.")
+@bench.command()
+def page(
+    to: Annotated[Path, typer.Option(help="The page, in Markdown; its figures go into the folder images beside it.")],
+    results: Annotated[Path, typer.Option(help="Folder of the records as lines, STUDY.jsonl.")] = Path("results"),
+) -> None:
+    """Write a page of all results: the table and the figure of every study that has records."""
+    from bacadi.benchmark.page import write_page
+    from bacadi.data.text import counted
+
+    typer.echo(f"{counted(write_page(results, to), 'study')} written to {to}".replace("studys", "studies"))
