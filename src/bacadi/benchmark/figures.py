@@ -12,7 +12,7 @@ import numpy as np
 
 from bacadi.benchmark.records import DONE, Record
 from bacadi.benchmark.study import Study, TaskSet
-from bacadi.benchmark.tables import HIGH_IS_GOOD, MARKS, NOT_COMPARABLE, Numbers, Pairs, label_of, published_values
+from bacadi.benchmark.tables import HIGH_IS_GOOD, MARKS, NOT_COMPARABLE, Numbers, Pairs, label_of, published_of
 from bacadi.data.text import replacing
 from bacadi.errors import ConfigError
 
@@ -24,6 +24,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7
 MARKERS = ("o", "s", "^", "v", "D", "P", "X", "*")
 _INK, _GREY, _LINE = "#22303c", "#66727c", "#d5dce2"
 _FEWEST_FOR_A_BOX = 5
+_USUAL = ("mcmc", "jci-pc", "ut-igsp", "svgd", "dcdi-g", "exact", "gies", "gnies")
 _TYPE = {"font.family": "DejaVu Sans", "font.size": 8, "axes.edgecolor": _GREY, "svg.hashsalt": "bacadi"}
 _TYPE |= {
     "axes.labelcolor": _INK,
@@ -50,8 +51,8 @@ class _Group(NamedTuple):
 
     def stated(self, metric: str) -> Numbers | None:
         """What was published of it, where that can be compared."""
-        key = (*self.tasks.published, self.published or "", metric)
-        return None if metric in NOT_COMPARABLE else published_values().get(key)
+        place = (*self.tasks.published, self.published or "", metric)
+        return None if metric in NOT_COMPARABLE else published_of(*place)
 
     @property
     def colour(self) -> str:
@@ -75,6 +76,8 @@ def draw(study: Study, pairs: Pairs) -> "Figure":
 
     with matplotlib.rc_context(_TYPE):  # type: ignore[arg-type]
         figure: Figure = kinds[study.figure.kind](study, pairs)
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")  # type: ignore[arg-type]  # placed once, whatever format is written first
     return figure
 
 
@@ -92,7 +95,7 @@ def save(figure: "Figure", path: Path) -> None:
 
 def _groups(study: Study, pairs: Pairs) -> dict[str, list[_Group]]:
     """Methods by panel. Sets of tasks with the same published setting share a panel."""
-    styles = {entry.title: number for number, entry in enumerate(study.methods)}
+    styles = _styles(study)
     name_of: dict[tuple[str, ...], str] = {}
     panels: dict[str, dict[str, _Group]] = {}
     for tasks in study.tasks:
@@ -106,6 +109,14 @@ def _groups(study: Study, pairs: Pairs) -> dict[str, list[_Group]]:
                 new = _Group(entry.title + mark, [], fit.tasks, entry.published, styles[entry.title])
                 panel.setdefault(entry.title, new).records.append(record)
     return {name: list(panel.values()) for name, panel in panels.items() if panel}
+
+
+def _styles(study: Study) -> dict[str, int]:
+    """The number of colour and marker of every method: its own in all studies, unless a method occurs twice."""
+    names = [entry.method for entry in study.methods]
+    if len(set(names)) < len(names) or not set(names) <= set(_USUAL):
+        return {entry.title: number for number, entry in enumerate(study.methods)}
+    return {entry.title: _USUAL.index(entry.method) for entry in study.methods}
 
 
 def _new(width: float, height: float, title: str, below: str = "") -> "Figure":
@@ -160,19 +171,19 @@ def _box_panel(axes: "Axes", groups: list[_Group], metric: str, log: bool) -> No
     for height, group in enumerate(groups):
         values, colour = group.values(metric), group.colour
         if len(values) >= _FEWEST_FOR_A_BOX:
-            options: Any = {"vert": False, "positions": [height], "widths": 0.5, "whis": (5, 95), "showfliers": False}
-            axes.boxplot(
-                values,
-                **options,
-                patch_artist=True,
-                boxprops={"facecolor": f"{colour}33", "edgecolor": colour, "linewidth": 0.8},
-                whiskerprops={"color": colour, "linewidth": 0.8},
-                capprops={"color": colour, "linewidth": 0.8},
-                medianprops={"color": colour, "linewidth": 2.2, "solid_capstyle": "butt"},
-                manage_ticks=False,
+            low, first, last, high = np.quantile(values, [0.05, 0.25, 0.75, 0.95])
+            axes.barh(height, last - first, 0.5, first, facecolor=f"{colour}33", edgecolor=colour, linewidth=0.8)
+            for end, quartile in ((low, first), (high, last)):
+                axes.plot([end, quartile], [height] * 2, color=colour, linewidth=0.8)
+                axes.plot([end] * 2, [height - 0.12, height + 0.12], color=colour, linewidth=0.8)
+        if len(values):
+            axes.plot(
+                [np.median(values)] * 2,
+                [height - 0.25, height + 0.25],
+                color=colour,
+                linewidth=2.2,
+                solid_capstyle="butt",
             )
-        elif len(values):
-            axes.plot([np.median(values)] * 2, [height - 0.25, height + 0.25], color=colour, linewidth=2.2)
         # Dots side by side and not by chance, so that the figure is the same every time.
         spread = (np.arange(len(values)) % 5 - 2) * 0.05
         axes.plot(values, height + spread, group.marker, color=colour, markersize=3, alpha=0.75, markeredgewidth=0)
@@ -198,15 +209,16 @@ def _published(axes: "Axes", stated: Numbers | None, height: float) -> None:
 def lines(study: Study, pairs: Pairs) -> "Figure":
     """A panel for each metric: medians against where the sets of tasks stand, with 5 to 95 %."""
     metrics = study.figure.metrics or study.metrics
-    note = "medians, bars: 5 to 95 % of the tasks"
+    note, styles = "medians, bars: 5 to 95 % of the tasks", _styles(study)
     figure = _new(1.0 + 2.5 * len(metrics), 3.1, study.title, note)
     for axes, metric in zip(figure.subplots(1, len(metrics), squeeze=False)[0], metrics, strict=True):
         _plain_axes(axes, "both")
-        for number, entry in enumerate(study.methods):
+        for entry in study.methods:
             points = _points(pairs, entry.title, metric)
             if not len(points):
                 continue
             at, median, low, high = points.T
+            number = styles[entry.title]
             colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
             bars = np.maximum([median - low, high - median], 0.0)
             options: Any = {"color": colour, "marker": marker, "markersize": 4.5, "linewidth": 1.3, "capsize": 2}
@@ -232,7 +244,9 @@ def _logarithmic(axis: Any, limits: tuple[float, float]) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     decades = np.log10(limits[1] / limits[0])
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if decades < 1.3 else (1.0, 3.0) if decades < 2.5 else (1.0,)))
+    axis.set_major_locator(
+        LogLocator(subs=(1.0, 2.0, 5.0) if decades < 1.3 else (1.0, 3.0) if decades < 2.5 else (1.0,))
+    )
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())
 
