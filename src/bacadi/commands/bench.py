@@ -3,13 +3,15 @@
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from bacadi.commands.outputs import say
 from bacadi.errors import INTERRUPTED, ConfigError
 
 if TYPE_CHECKING:
+    from bacadi.benchmark.engines import AbstractEngine
     from bacadi.benchmark.plan import PlannedFit
     from bacadi.benchmark.records import Record
     from bacadi.benchmark.runner import Event, Standing
@@ -38,13 +40,18 @@ def run(
     jobs: _Jobs = None,
     smoke: _Smoke = False,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try again what failed or timed out.")] = False,
+    cluster: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Dask scheduler whose workers carry out the fits.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
 ) -> None:
     """Carry out what is missing of a study and record it; may be interrupted and repeated at any time."""
     from bacadi.benchmark.plan import plan
 
     chosen, folder = _chosen(study, only, tasks, smoke)
-    _carry_out(chosen, plan(chosen, folder), store, jobs, retry_failed, quiet)
+    if cluster is not None and jobs is not None:
+        raise ConfigError("--jobs is for this machine and --cluster has workers of its own; give one of the two.")
+    _carry_out(chosen, plan(chosen, folder), _Means(store, jobs, cluster, retry_failed, quiet))
 
 
 @bench.command()
@@ -92,7 +99,7 @@ def compare(
     study = Study(title, (TaskSet(task, first_seed=first_seed, n_seeds=seeds),), entries)
     study = study.small() if smoke else study
     fits = plan(study)
-    records = _carry_out(study, fits, store, jobs, False, quiet)
+    records = _carry_out(study, fits, _Means(store, jobs, quiet=quiet))
     typer.echo(_medians(study, fits, records))
 
 
@@ -144,16 +151,34 @@ def _chosen(name: str, only: str | None, n_tasks: int | None, smoke: bool) -> tu
     return study.smaller(n_tasks, wanted), find_shipped(name, "study").parent
 
 
-def _carry_out(
-    study: "Study", fits: list["PlannedFit"], path: Path, jobs: int | None, retry_failed: bool, quiet: bool
-) -> dict[str, "Record"]:
+class _Means(NamedTuple):
+    """Where and how fits are carried out."""
+
+    store: Path
+    jobs: int | None = None
+    cluster: str | None = None
+    retry_failed: bool = False
+    quiet: bool = False
+
+    def engine(self) -> "AbstractEngine":
+        """Processes of this machine, or the workers of a cluster."""
+        if self.cluster is None:
+            from bacadi.benchmark.engines import LocalEngine
+
+            return LocalEngine(self.jobs)
+        from bacadi.benchmark.cluster import DaskEngine
+
+        return DaskEngine(self.cluster, lambda message: say(f"Warning: {message}", err=True))
+
+
+def _carry_out(study: "Study", fits: list["PlannedFit"], means: _Means) -> dict[str, "Record"]:
     """Run what is missing, with progress, and say how it ended."""
-    from bacadi.benchmark.engines import LocalEngine
     from bacadi.benchmark.records import RecordStore
     from bacadi.benchmark.runner import run_fits
     from bacadi.commands.watch import Interrupted, Interrupts
     from bacadi.data.text import counted
 
+    path, retry_failed = means.store, means.retry_failed
     with RecordStore(path) as store:
         before = store.get(fit.key for fit in fits)
         left = [fit for fit in fits if not fit.is_settled(before.get(fit.key), retry_failed)]
@@ -161,9 +186,10 @@ def _carry_out(
             typer.echo(f"Nothing to do: {counted(len(fits), 'fit')} of '{study.title}' are recorded in {path}.")
             _say_failures(fits, before)
             return before
-        progress = _Progress(fits, before, jobs, quiet)
+        again = {fit.key for fit in left}
+        settled = {key: one for key, one in before.items() if key not in again}
         try:
-            with Interrupts(), LocalEngine(jobs) as engine, progress:
+            with Interrupts(), means.engine() as engine, _Progress(fits, settled, engine, means.quiet) as progress:
                 records = run_fits(fits, store, engine, progress, retry_failed)
         except Interrupted as stop:
             typer.echo(f"Interrupted; what is recorded in {path} is kept, the same command goes on.", err=True)
@@ -176,10 +202,10 @@ def _carry_out(
 class _Progress:
     """Who hears of a run: a live table on a terminal, a line per fit elsewhere."""
 
-    def __init__(self, fits: list["PlannedFit"], records: dict[str, "Record"], jobs: int | None, quiet: bool) -> None:
-        from bacadi.benchmark.engines import n_cores
-
-        self._fits, self._records, self._jobs, self._quiet = fits, dict(records), jobs or n_cores(), quiet
+    def __init__(
+        self, fits: list["PlannedFit"], records: dict[str, "Record"], engine: "AbstractEngine", quiet: bool
+    ) -> None:
+        self._fits, self._records, self._engine, self._quiet = fits, dict(records), engine, quiet
         self._running: dict[str, tuple[PlannedFit, float]] = {}
         self._live: Any = None
         self._drawn = 0.0
@@ -223,7 +249,7 @@ class _Progress:
         found = standings(self._fits, self._records)
         now = time.monotonic()
         running = [f"running: {_words(fit)}, {duration(now - since)}" for fit, since in self._running.values()]
-        return Group(_rich_table(found), *map(Text, [*running, _sum(found, self._jobs)]))
+        return Group(_rich_table(found), *map(Text, [*running, _sum(found, max(self._engine.n_workers, 1))]))
 
 
 def _rich_table(found: list["Standing"]) -> Any:
