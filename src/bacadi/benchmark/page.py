@@ -43,8 +43,8 @@ def write_page(results: Path, page: Path) -> int:
         path = results / f"{name}.jsonl"
         if not path.is_file():
             continue
-        study = read_study(name)
-        pairs = matched(plan(study, find_shipped(name, "study").parent), load_records(path))
+        study, kept = read_study(name), load_records(path)
+        pairs = matched(plan(study, find_shipped(name, "study").parent, kept), kept)
         done = {fit.key: record for fit, record in pairs if record is not None}
         if not done:
             continue

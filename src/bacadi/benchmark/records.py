@@ -24,7 +24,7 @@ from uuid import uuid4
 from bacadi.data.text import write_text
 from bacadi.errors import StoreError
 
-DONE, FAILED, TIMEOUT = "done", "failed", "timeout"
+DONE, FAILED, TIMEOUT, CHOSEN = "done", "failed", "timeout", "chosen"
 SCHEMA = 1
 """The version of the store; one of another version is refused."""
 
@@ -71,7 +71,7 @@ class Record:
 
     Args:
         identity: the fields of `Identity`, by which the record is found.
-        reason: how it ended: "done", "failed" or "timeout".
+        reason: how it ended: "done", "failed" or "timeout"; "chosen" for what a search has chosen.
         metrics: those of `metrics.evaluate` by name.
         details: what does not fit into single numbers: curves of reliability, probabilities of edges and targets.
         seconds: wall time of the fit.
@@ -203,6 +203,13 @@ class RecordStore:
             rows = self._db.execute(f"SELECT {', '.join(names)} FROM records{condition}", values).fetchall()
         return {row[0]: _restored(dict(zip(names[1:], row[1:], strict=True))) for row in rows}
 
+    def mark(self, key: str, **details: Any) -> None:
+        """Add to the details of a record that there is."""
+        with self._refusing(), self._transaction():
+            (text,) = self._db.execute("SELECT details FROM records WHERE key = ?", (key,)).fetchone()
+            text = _canonical(json.loads(text) | details)
+            self._db.execute("UPDATE records SET details = ? WHERE key = ?", (text, key))
+
     def claim(self, key: str) -> bool:
         """Announce that this runner begins a fit; False if another one that lives is at it."""
         now = time.time()
@@ -218,10 +225,10 @@ class RecordStore:
         with self._refusing():
             self._db.execute("UPDATE claims SET beat = ? WHERE owner = ?", (time.time(), self.owner))
 
-    def release(self) -> None:
-        """Give up all claims of this runner."""
+    def release(self, keys: Iterable[str]) -> None:
+        """Give up claims of this runner."""
         with self._refusing():
-            self._db.execute("DELETE FROM claims WHERE owner = ?", (self.owner,))
+            self._db.executemany("DELETE FROM claims WHERE key = ? AND owner = ?", [(key, self.owner) for key in keys])
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

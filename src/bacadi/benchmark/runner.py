@@ -2,10 +2,11 @@
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from bacadi.benchmark.engines import TICK, AbstractEngine
-from bacadi.benchmark.plan import PlannedFit
+from bacadi.benchmark.plan import SEARCH, PlannedFit
 from bacadi.benchmark.records import DONE, Record, RecordStore
 
 _BEAT_SECONDS = 15.0
@@ -43,6 +44,7 @@ class _Run:
         self._store, self._engine, self._listen = store, engine, listen
         self._beaten = time.monotonic()
         self._retried: set[str] = set()
+        self._claimed: set[str] = set()
 
     def go(self, fits: Sequence[PlannedFit], retry_failed: bool) -> dict[str, Record]:
         records = self._store.get(fit.key for fit in fits)
@@ -60,7 +62,7 @@ class _Run:
                     time.sleep(2 * TICK)
                     self._live()
         finally:
-            self._store.release()
+            self._store.release(self._claimed)
         return self._store.get(fit.key for fit in fits)
 
     def _is_settled(self, fit: PlannedFit, record: Record | None) -> bool:
@@ -70,12 +72,15 @@ class _Run:
         """Claim a fit, unless somebody else has or its record came in."""
         if not self._store.claim(fit.key):
             return False
+        self._claimed.add(fit.key)
         if self._is_settled(fit, self._store.get([fit.key]).get(fit.key)):
             return False
         self._listen(Event(fit))
         return True
 
     def _record(self, fit: PlannedFit, record: Record) -> None:
+        if fit.protocol is not None:
+            record = replace(record, details=record.details | {SEARCH: fit.protocol})
         self._store.add(record, replace_failures=fit.key in self._retried)
         self._retried.discard(fit.key)
         self._listen(Event(fit, record))

@@ -17,6 +17,7 @@ A study is a TOML file, read by the one codec into the classes below, whose fiel
 `benchmark.plan` makes the list of fits of it, `benchmark.runner` runs them.
 """
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import field
 from pathlib import Path
@@ -50,6 +51,11 @@ def _plain() -> Any:
 class AbstractRange(Choice):
     """What a search may pick a setting from."""
 
+    @property
+    @abstractmethod
+    def example(self) -> Any:
+        """A value of the range."""
+
 
 class LogUniform(AbstractRange):
     """Any number between two positive ones, uniform in the logarithm; `whole` ones on request."""
@@ -58,6 +64,10 @@ class LogUniform(AbstractRange):
     high: float = option(above=0)
     whole: bool = False
 
+    @property
+    def example(self) -> float:
+        return round(self.low) if self.whole else self.low
+
 
 class UniformRange(AbstractRange):
     """Any number between two, uniformly; `whole` ones on request."""
@@ -65,6 +75,10 @@ class UniformRange(AbstractRange):
     low: float = option()
     high: float = option()
     whole: bool = False
+
+    @property
+    def example(self) -> float:
+        return round(self.low) if self.whole else self.low
 
 
 class Among(AbstractRange):
@@ -76,6 +90,10 @@ class Among(AbstractRange):
         super().__post_init__()
         if not self.values:
             raise ConfigError("values is an empty list; give at least one value to pick from.")
+
+    @property
+    def example(self) -> Any:
+        return self.values[0]
 
 
 class TaskSet(Choice):
@@ -176,7 +194,7 @@ class SearchPlan(Choice):
     """How settings are chosen for methods that have ranges, for each set of tasks apart.
 
     Args:
-        n_settings: how many settings are tried; the first is the one without any choice of the search.
+        n_settings: how many settings are tried, beside those that the study gives.
         protocol: "honest": on tasks of their own, which are never reported; "paper": on the very tasks that are
             reported, as the authors did, which every table then says.
         metric: the metric whose mean over the tuning tasks is made small.

@@ -3,13 +3,15 @@
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from bacadi.errors import INTERRUPTED
+from bacadi.commands.outputs import say
+from bacadi.errors import INTERRUPTED, ConfigError
 
 if TYPE_CHECKING:
+    from bacadi.benchmark.engines import AbstractEngine
     from bacadi.benchmark.plan import PlannedFit
     from bacadi.benchmark.records import Record
     from bacadi.benchmark.runner import Event, Standing
@@ -38,13 +40,19 @@ def run(
     jobs: _Jobs = None,
     smoke: _Smoke = False,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try again what failed or timed out.")] = False,
+    cluster: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Dask scheduler whose workers carry out the fits.")
+    ] = None,
+    search_storage: Annotated[
+        str | None, typer.Option(metavar="URL", help="Database of a search (default: a file beside the store).")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
 ) -> None:
     """Carry out what is missing of a study and record it; may be interrupted and repeated at any time."""
-    from bacadi.benchmark.plan import plan
-
+    if cluster is not None and jobs is not None:
+        raise ConfigError("--jobs is for this machine and --cluster has workers of its own; give one of the two.")
     chosen, folder = _chosen(study, only, tasks, smoke)
-    _carry_out(chosen, plan(chosen, folder), store, jobs, retry_failed, quiet)
+    _carry_out(chosen, folder, _Means(store, jobs, cluster, retry_failed, quiet, search_storage))
 
 
 @bench.command()
@@ -63,8 +71,8 @@ def status(
     from bacadi.benchmark.runner import standings
 
     chosen, folder = _chosen(study, only, tasks, smoke)
-    fits = plan(chosen, folder)
     records = load_records(store) if store.exists() or store.suffix == ".jsonl" else {}
+    fits = plan(chosen, folder, records)
     found = standings(fits, records)
     typer.echo(_plain_table(found))
     typer.echo(_sum(found, jobs or n_cores()))
@@ -84,15 +92,13 @@ def compare(
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
 ) -> None:
     """Compare methods on tasks of one kind: a table of medians."""
-    from bacadi.benchmark.plan import plan
     from bacadi.benchmark.study import MethodEntry, Study, TaskSet
 
     entries = tuple(MethodEntry(method=name.strip()) for name in methods.split(",") if name.strip())
     title = f"{', '.join(entry.title for entry in entries)} on {task}"
     study = Study(title, (TaskSet(task, first_seed=first_seed, n_seeds=seeds),), entries)
     study = study.small() if smoke else study
-    fits = plan(study)
-    records = _carry_out(study, fits, store, jobs, False, quiet)
+    fits, records = _carry_out(study, Path(), _Means(store, jobs, quiet=quiet))
     typer.echo(_medians(study, fits, records))
 
 
@@ -106,13 +112,15 @@ def export(
     smoke: _Smoke = False,
 ) -> None:
     """Write the records of a study as lines of JSON, small and fit for version control."""
-    from bacadi.benchmark.plan import plan
+    from bacadi.benchmark.plan import plan, searches
     from bacadi.benchmark.records import load_records, write_records
     from bacadi.data.text import counted
 
     chosen, folder = _chosen(study, only, tasks, smoke)
-    fits, records = plan(chosen, folder), load_records(store)
-    kept = {fit.key: records[fit.key] for fit in fits if fit.key in records}
+    records = load_records(store)
+    fits = plan(chosen, folder, records)
+    keys = [*searches(chosen, folder), *(fit.key for fit in fits)]
+    kept = {key: records[key] for key in keys if key in records}
     path = out or Path("results") / f"{Path(study).stem}.jsonl"
     write_records(path, kept.values(), chosen.figure.kind == "posterior")
     typer.echo(f"{counted(len(kept), 'record')} written to {path}")
@@ -144,45 +152,71 @@ def _chosen(name: str, only: str | None, n_tasks: int | None, smoke: bool) -> tu
     return study.smaller(n_tasks, wanted), find_shipped(name, "study").parent
 
 
-def _carry_out(
-    study: "Study", fits: list["PlannedFit"], path: Path, jobs: int | None, retry_failed: bool, quiet: bool
-) -> dict[str, "Record"]:
-    """Run what is missing, with progress, and say how it ended."""
-    from bacadi.benchmark.engines import LocalEngine
+class _Means(NamedTuple):
+    """Where and how fits are carried out."""
+
+    store: Path
+    jobs: int | None = None
+    cluster: str | None = None
+    retry_failed: bool = False
+    quiet: bool = False
+    search_storage: str | None = None
+
+    def engine(self) -> "AbstractEngine":
+        """Processes of this machine, or the workers of a cluster."""
+        if self.cluster is None:
+            from bacadi.benchmark.engines import LocalEngine
+
+            return LocalEngine(self.jobs)
+        from bacadi.benchmark.cluster import DaskEngine
+
+        return DaskEngine(self.cluster, lambda message: say(f"Warning: {message}", err=True))
+
+
+def _carry_out(study: "Study", folder: Path, means: _Means) -> tuple[list["PlannedFit"], dict[str, "Record"]]:
+    """Run what is missing, with progress, and say how it ended; all fits of the study and their records."""
+    from bacadi.benchmark.plan import plan
     from bacadi.benchmark.records import RecordStore
-    from bacadi.benchmark.runner import run_fits
+    from bacadi.benchmark.search import StudyRun
     from bacadi.commands.watch import Interrupted, Interrupts
     from bacadi.data.text import counted
 
+    path = means.store
+    plan(study, folder)  # what is wrong with the study is said before a store is made
     with RecordStore(path) as store:
-        before = store.get(fit.key for fit in fits)
-        left = [fit for fit in fits if not fit.is_settled(before.get(fit.key), retry_failed)]
+        before = store.all()
+        fits = plan(study, folder, before)
+        left = [fit for fit in fits if not fit.is_settled(before.get(fit.key), means.retry_failed)]
         if not left:
             typer.echo(f"Nothing to do: {counted(len(fits), 'fit')} of '{study.title}' are recorded in {path}.")
             _say_failures(fits, before)
-            return before
-        progress = _Progress(fits, before, jobs, quiet)
+            return fits, before
+        again = {fit.key for fit in left}
+        settled = {key: one for key, one in before.items() if key not in again}
         try:
-            with Interrupts(), LocalEngine(jobs) as engine, progress:
-                records = run_fits(fits, store, engine, progress, retry_failed)
+            with Interrupts(), means.engine() as engine, _Progress(fits, settled, engine, means.quiet) as progress:
+                run = StudyRun(study, folder, store, engine, progress, means.retry_failed, means.search_storage)
+                records = run.go()
         except Interrupted as stop:
             typer.echo(f"Interrupted; what is recorded in {path} is kept, the same command goes on.", err=True)
             raise typer.Exit(getattr(stop, "exit_code", INTERRUPTED)) from None
-    typer.echo(f"{counted(len(left), 'fit')} carried out, {counted(len(fits), 'fit')} of '{study.title}' in {path}.")
+        fits = plan(study, folder, store.all())
+    typer.echo(f"{counted(progress.n_ended, 'fit')} carried out; all {len(fits)} of '{study.title}' are in {path}.")
     _say_failures(fits, records)
-    return records
+    return fits, records
 
 
 class _Progress:
     """Who hears of a run: a live table on a terminal, a line per fit elsewhere."""
 
-    def __init__(self, fits: list["PlannedFit"], records: dict[str, "Record"], jobs: int | None, quiet: bool) -> None:
-        from bacadi.benchmark.engines import n_cores
-
-        self._fits, self._records, self._jobs, self._quiet = fits, dict(records), jobs or n_cores(), quiet
+    def __init__(
+        self, fits: list["PlannedFit"], records: dict[str, "Record"], engine: "AbstractEngine", quiet: bool
+    ) -> None:
+        self._fits, self._records, self._engine, self._quiet = list(fits), dict(records), engine, quiet
         self._running: dict[str, tuple[PlannedFit, float]] = {}
         self._live: Any = None
         self._drawn = 0.0
+        self.n_ended = 0
 
     def __enter__(self) -> "_Progress":
         if sys.stderr.isatty() and not self._quiet:
@@ -199,9 +233,12 @@ class _Progress:
 
     def __call__(self, event: "Event") -> None:
         fit, record = event
+        if fit is not None and all(fit.key != one.key for one in self._fits):  # of a search, or what it has chosen
+            self._fits = [one for one in self._fits if not (one.pending and _words(one) == _words(fit))] + [fit]
         if fit is not None and record is None:
             self._running[fit.key] = fit, time.monotonic()
         elif fit is not None and record is not None:
+            self.n_ended += 1
             self._running.pop(fit.key, None)
             self._records[fit.key] = record
             if self._live is None and not self._quiet:
@@ -223,7 +260,7 @@ class _Progress:
         found = standings(self._fits, self._records)
         now = time.monotonic()
         running = [f"running: {_words(fit)}, {duration(now - since)}" for fit, since in self._running.values()]
-        return Group(_rich_table(found), *map(Text, [*running, _sum(found, self._jobs)]))
+        return Group(_rich_table(found), *map(Text, [*running, _sum(found, max(self._engine.n_workers, 1))]))
 
 
 def _rich_table(found: list["Standing"]) -> Any:
@@ -342,7 +379,8 @@ def table(
     from bacadi.data.text import write_text
 
     chosen, folder = _chosen(study, only, tasks, smoke)
-    made = summarise(chosen, matched(plan(chosen, folder), load_records(store)))
+    records = load_records(store)
+    made = summarise(chosen, matched(plan(chosen, folder, records), records))
     text = written(made, ".md" if to is None else to.suffix)
     if to is None:
         typer.echo(text, nl=False)
@@ -368,7 +406,8 @@ def figure(
     from bacadi.benchmark.records import load_records
 
     chosen, folder = _chosen(study, only, tasks, smoke)
-    drawn = draw(chosen, matched(plan(chosen, folder), load_records(store)))
+    records = load_records(store)
+    drawn = draw(chosen, matched(plan(chosen, folder, records), records))
     for path in to or [Path(f"{Path(study).stem}{suffix}") for suffix in (".png", ".svg")]:
         save(drawn, path)
         typer.echo(f"written to {path}")
