@@ -19,14 +19,14 @@ import numpy as np
 
 import bacadi
 from bacadi.benchmark.records import DONE, FAILED, Identity, Record
-from bacadi.benchmark.study import KNOWN, UNKNOWN
+from bacadi.benchmark.study import KNOWN_EFFECTS, UNKNOWN
 from bacadi.config.codec import Place
 from bacadi.config.layers import KNOWLEDGE, restored
 from bacadi.errors import BacadiError, ConfigError
 from bacadi.inference.fit import fit
 from bacadi.metrics.calibration import Forecasts, edge_forecasts, reliability_curve, target_forecasts
 from bacadi.metrics.evaluate import aligned, evaluate
-from bacadi.model.knowledge import Knowledge
+from bacadi.model.knowledge import Knowledge, KnownEffects
 from bacadi.model.model import Model
 from bacadi.model.statements import from_section, labels_of
 from bacadi.posterior.posterior import Posterior
@@ -93,9 +93,17 @@ def told(task: Task, settings: dict[str, Any]) -> Knowledge:
     targets = settings.get("targets", UNKNOWN)
     if targets == UNKNOWN:
         return knowledge
-    if targets != KNOWN:
-        raise ConfigError(f"Methods cannot be told effects yet; targets = '{targets}' has to be '{KNOWN}'.")
-    return knowledge.known_targets(task.targets.astype(float))
+    knowledge = knowledge.known_targets(task.targets.astype(float))
+    return knowledge.with_effects(true_effects(task)) if targets == KNOWN_EFFECTS else knowledge
+
+
+def true_effects(task: Task) -> KnownEffects:
+    """Means and noise of the hard effects of a task, in the units of its data."""
+    effects = task.effects.scaled(task.data.scaling)
+    hit = effects.targets != 0
+    if (hit & effects.keeps_parents).any():
+        raise ConfigError("Effects that keep the parents of their target cannot be told; give targets = 'known'.")
+    return KnownEffects(np.where(hit, effects.shift, np.nan), np.where(hit, effects.std, np.nan))
 
 
 def details(posterior: Posterior, task: Task) -> dict[str, Any]:

@@ -89,17 +89,29 @@ def compare(
     store: _Store = _STORE,
     jobs: _Jobs = None,
     smoke: _Smoke = False,
+    to: Annotated[Path | None, typer.Option(help="The figure: .png, .svg or .pdf (default: compare-TASK.png).")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the figure.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
 ) -> None:
-    """Compare methods on tasks of one kind: a table of medians."""
-    from bacadi.benchmark.study import MethodEntry, Study, TaskSet
+    """Compare methods on tasks of one kind: a table of medians and percentiles, and a figure."""
+    from bacadi.benchmark.figures import draw, save
+    from bacadi.benchmark.plan import matched
+    from bacadi.benchmark.study import SECONDS, MethodEntry, Study, TaskSet
+    from bacadi.benchmark.tables import summarise, to_markdown
 
     entries = tuple(MethodEntry(method=name.strip()) for name in methods.split(",") if name.strip())
     title = f"{', '.join(entry.title for entry in entries)} on {task}"
     study = Study(title, (TaskSet(task, first_seed=first_seed, n_seeds=seeds),), entries)
+    study = study.replace(metrics=(*study.metrics, SECONDS))
     study = study.small() if smoke else study
-    fits, records = _carry_out(study, Path(), _Means(store, jobs, quiet=quiet))
-    typer.echo(_medians(study, fits, records))
+    pairs = matched(*_carry_out(study, Path(), _Means(store, jobs, quiet=quiet)))
+    typer.echo(to_markdown(summarise(study, pairs)), nl=False)
+    path = to or Path(f"compare-{study.tasks[0].label}.png")
+    if path.exists() and not overwrite:
+        typer.echo(f"The figure {path} is left as it is; --overwrite replaces it.", err=True)
+    else:
+        save(draw(study, pairs), path)
+        typer.echo(f"figure written to {path}")
 
 
 @bench.command()
@@ -341,34 +353,65 @@ def _say_failures(fits: list["PlannedFit"], records: dict[str, "Record"]) -> Non
         typer.echo(f"Warning: {what}; --retry-failed tries again.", err=True)
 
 
-def _medians(study: "Study", fits: list["PlannedFit"], records: dict[str, "Record"]) -> str:
-    """Medians over tasks of what the study measures, a line per method and set of tasks."""
-    from statistics import median
+@bench.command()
+def table(
+    study: _StudyName,
+    store: _Records = _STORE,
+    to: Annotated[
+        Path | None, typer.Option(help="File to write: .md, .csv or .tex; without it Markdown is shown.")
+    ] = None,
+    only: _Only = None,
+    tasks: _Tasks = None,
+    smoke: _Smoke = False,
+) -> None:
+    """Make the table of a study: medians, percentiles and published values."""
+    from bacadi.benchmark.plan import matched, plan
+    from bacadi.benchmark.records import load_records
+    from bacadi.benchmark.tables import summarise, written
+    from bacadi.data.text import write_text
 
-    metrics = [*study.metrics, "seconds"]
-    groups: dict[tuple[str, str], list[Record]] = {}
-    for fit in fits:
-        record = records.get(fit.key)
-        groups.setdefault((fit.tasks.label, fit.entry.title), []).extend([] if record is None else [record])
-    rows: list[tuple[str, ...]] = [("tasks", "method", "n", *metrics)]
-    for (tasks, method), of_group in groups.items():
-        done = [record for record in of_group if record.reason == "done"]
-        cells = []
-        for metric in metrics:
-            values = [value for value in (record.value(metric) for record in done) if value == value]
-            cells.append(f"{median(values):.4g}" if values else "")
-        rows.append((tasks, method, str(len(done)), *cells))
-    return aligned_columns(rows, n_left=2)
+    chosen, folder = _chosen(study, only, tasks, smoke)
+    records = load_records(store)
+    made = summarise(chosen, matched(plan(chosen, folder, records), records))
+    text = written(made, ".md" if to is None else to.suffix)
+    if to is None:
+        typer.echo(text, nl=False)
+    else:
+        write_text(to, text)
+        typer.echo(f"written to {to}")
 
 
-# The two functions below are filled by `benchmark.tables` and `benchmark.figures`.
+@bench.command()
+def figure(
+    study: _StudyName,
+    store: _Records = _STORE,
+    to: Annotated[
+        list[Path] | None, typer.Option(help="File to write: .png, .svg or .pdf; may be given twice.")
+    ] = None,
+    only: _Only = None,
+    tasks: _Tasks = None,
+    smoke: _Smoke = False,
+) -> None:
+    """Draw the figure of a study, with published medians (default: STUDY.png and STUDY.svg)."""
+    from bacadi.benchmark.figures import draw, save
+    from bacadi.benchmark.plan import matched, plan
+    from bacadi.benchmark.records import load_records
+
+    chosen, folder = _chosen(study, only, tasks, smoke)
+    records = load_records(store)
+    drawn = draw(chosen, matched(plan(chosen, folder, records), records))
+    for path in to or [Path(f"{Path(study).stem}{suffix}") for suffix in (".png", ".svg")]:
+        save(drawn, path)
+        typer.echo(f"written to {path}")
 
 
-def table() -> None:
-    """Make the table of a study."""
-    raise ConfigError("There are no tables yet.")
+@bench.command()
+def page(
+    to: Annotated[Path, typer.Option(help="The page, in Markdown; its figures go into the folder images beside it.")],
+    results: Annotated[Path, typer.Option(help="Folder of the records as lines, STUDY.jsonl.")] = Path("results"),
+) -> None:
+    """Write a page of all results: the table and the figure of every study that has records."""
+    from bacadi.benchmark.page import write_page
+    from bacadi.data.text import counted
 
-
-def figure() -> None:
-    """Draw the figure of a study."""
-    raise ConfigError("There are no figures yet.")
+    typer.echo(f"{counted(write_page(results, to), 'study')} written to {to}".replace("studys", "studies"))

@@ -126,7 +126,7 @@ def decode(hint: Any, value: Any, place: Place, key: str = "", group: str | None
         if not isinstance(value, list | tuple):
             raise ConfigError(f"{place.key(key)} is {shown(value)}; give a list of tables.")
         return tuple(decode(get_args(inner)[0], item, place, f"{key}.{n}") for n, item in enumerate(value, 1))
-    if inner is Any:
+    if inner is Any and group is None:
         return value
     if optional and isinstance(value, str) and value in ("auto", "none"):
         return None
@@ -180,13 +180,17 @@ def encode(choice: Any, none: str = "auto", group: str | None = None, brief: boo
     """The plain table of a choice, the inverse of `decode`: all fields, given or default, fit for JSON and TOML.
 
     Objects that have no name (a schedule of optax, a lambda) are described well enough to tell them apart. A `brief`
-    table leaves out what equals the default of its field, so that a field which is added later changes no old table.
+    table leaves out what equals the default of its field, so that a field which is added later changes no old table; a
+    choice of several keeps its name, so that another default choice changes none either.
 
     >>> from bacadi.model.noise import InferredNoise
     >>> encode(InferredNoise(1.0, 0.5))
     {'type': 'inferred', 'shape': 1.0, 'scale': 0.5, 'widths': [1.0]}
     >>> encode(InferredNoise(scale=0.5), brief=True)
     {'type': 'inferred', 'scale': 0.5}
+    >>> from bacadi.simulate import SyntheticSpec
+    >>> encode(SyntheticSpec(n_variables=9), brief=True)["graph"]
+    {'type': 'erdos-renyi'}
     """
     if choice is None:
         return none
@@ -210,6 +214,8 @@ def _encode_field(choice: Choice, entry: Any, brief: bool) -> Any:
 
 
 def _is_default(choice: Choice, entry: Any) -> bool:
+    if group_of(type(getattr(choice, entry.name))) is not None or entry.metadata.get("names"):
+        return False
     default = entry.default if entry.default_factory is MISSING else entry.default_factory()
     return default is not MISSING and bool(getattr(choice, entry.name) == default)
 
