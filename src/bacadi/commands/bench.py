@@ -89,17 +89,29 @@ def compare(
     store: _Store = _STORE,
     jobs: _Jobs = None,
     smoke: _Smoke = False,
+    to: Annotated[Path | None, typer.Option(help="The figure: .png, .svg or .pdf (default: compare-TASK.png).")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the figure.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
 ) -> None:
-    """Compare methods on tasks of one kind: a table of medians."""
-    from bacadi.benchmark.study import MethodEntry, Study, TaskSet
+    """Compare methods on tasks of one kind: a table of medians and percentiles, and a figure."""
+    from bacadi.benchmark.figures import draw, save
+    from bacadi.benchmark.plan import matched
+    from bacadi.benchmark.study import SECONDS, MethodEntry, Study, TaskSet
+    from bacadi.benchmark.tables import summarise, to_markdown
 
     entries = tuple(MethodEntry(method=name.strip()) for name in methods.split(",") if name.strip())
     title = f"{', '.join(entry.title for entry in entries)} on {task}"
     study = Study(title, (TaskSet(task, first_seed=first_seed, n_seeds=seeds),), entries)
+    study = study.replace(metrics=(*study.metrics, SECONDS))
     study = study.small() if smoke else study
-    fits, records = _carry_out(study, Path(), _Means(store, jobs, quiet=quiet))
-    typer.echo(_medians(study, fits, records))
+    pairs = matched(*_carry_out(study, Path(), _Means(store, jobs, quiet=quiet)))
+    typer.echo(to_markdown(summarise(study, pairs)), nl=False)
+    path = to or Path(f"compare-{study.tasks[0].label}.png")
+    if path.exists() and not overwrite:
+        typer.echo(f"The figure {path} is left as it is; --overwrite replaces it.", err=True)
+    else:
+        save(draw(study, pairs), path)
+        typer.echo(f"figure written to {path}")
 
 
 @bench.command()
@@ -339,26 +351,6 @@ def _say_failures(fits: list["PlannedFit"], records: dict[str, "Record"]) -> Non
     if failed := _failures(fits, records):
         what = f"{counted(len(failed), 'fit')} did not end well (`bacadi bench status` says why)"
         typer.echo(f"Warning: {what}; --retry-failed tries again.", err=True)
-
-
-def _medians(study: "Study", fits: list["PlannedFit"], records: dict[str, "Record"]) -> str:
-    """Medians over tasks of what the study measures, a line per method and set of tasks."""
-    from statistics import median
-
-    metrics = [*study.metrics, "seconds"]
-    groups: dict[tuple[str, str], list[Record]] = {}
-    for fit in fits:
-        record = records.get(fit.key)
-        groups.setdefault((fit.tasks.label, fit.entry.title), []).extend([] if record is None else [record])
-    rows: list[tuple[str, ...]] = [("tasks", "method", "n", *metrics)]
-    for (tasks, method), of_group in groups.items():
-        done = [record for record in of_group if record.reason == "done"]
-        cells = []
-        for metric in metrics:
-            values = [value for value in (record.value(metric) for record in done) if value == value]
-            cells.append(f"{median(values):.4g}" if values else "")
-        rows.append((tasks, method, str(len(done)), *cells))
-    return aligned_columns(rows, n_left=2)
 
 
 @bench.command()
