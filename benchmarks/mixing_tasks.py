@@ -10,12 +10,8 @@ import pandas as pd
 from method_accuracy import TASKS
 
 from bacadi.data.contexts import ContextData
-from bacadi.model.linear import LinearGaussian, LinearTheta
-from bacadi.simulate import Interventions, RandomErdosRenyi, SyntheticSpec, simulate
+from bacadi.simulate import Interventions, SyntheticSpec, simulate
 from bacadi.simulate.files import CONTEXT, read_spec
-from bacadi.simulate.network import CausalNetwork, Effects
-from bacadi.simulate.synthetic import signed_uniform
-from bacadi.simulate.task import labelled_data
 
 EFFECTS = ("hard", "shift", "scale", "soft", "any")
 DISTANCES = ("SHD best", "SHD > .5", "SHD class")
@@ -68,27 +64,6 @@ def some_contexts(d: int, rows: int, n_contexts: int = 0, rows_per_context: int 
     return simulated(SyntheticSpec(d, n_observational=rows, interventions=some))
 
 
-def ibge(rows: int, rows_per_context: int, d: int = 100, n_contexts: int = 10) -> Callable[[int], Case]:
-    """The recipe of github.com/jackkuipers/iBGe: shift and damping belong to a context, all its targets share them."""
-
-    def draw(seed: int) -> Case:
-        rng = np.random.default_rng(seed)
-        graph = RandomErdosRenyi(edges_per_node=2).draw(rng, d)
-        weight, unit = graph * signed_uniform(rng, 0.25, 1.0, graph.shape), np.zeros(d)
-        targets = np.zeros((n_contexts, d), np.int8)
-        for row in targets:
-            row[rng.choice(d, 1 + rng.poisson(1), replace=False)] = 1
-        shift, damping = rng.normal(1, 0.1, (n_contexts, 1)), rng.uniform(0.1, 1, n_contexts)
-        own = tuple(LinearTheta(factor * weight, None, unit) for factor in damping)
-        effects = Effects(targets, targets != 0, targets * shift, targets.astype(float), own)
-        counts = [rows - n_contexts * rows_per_context] + [rows_per_context] * n_contexts
-        context = np.repeat(np.arange(n_contexts + 1), counts)
-        x = CausalNetwork(graph, LinearGaussian(), LinearTheta(weight, None, unit)).sample(rng, context, effects)
-        return Case(f"seed {seed}", seed, labelled_data(x, context, n_contexts, "x").standardized(), graph, targets)
-
-    return draw
-
-
 def real(label: str, seed: int, table: pd.DataFrame, first: str, golds: list[Path], log: bool) -> Case:
     """A table with columns `context` and `target`, variables from column `first` on, and one or two gold networks."""
     variables = tuple(table.columns[list(table.columns).index(first) :])
@@ -139,8 +114,8 @@ def kinds(shared: Path) -> dict[str, Kind]:
         "er100": Kind(3, study("linear-er-100"), asked(0.99, 0.99, 60)),
         "sf100": Kind(3, study("linear-sf-50", 100), asked(0.99, 0.99, 60)),
         "few50": Kind(3, some_contexts(50, 1000, 5, 100), asked(0.95, 0.99, 60)),
-        "ibge400": Kind(10, ibge(400, 10), {"SHD class": 5, "CPU-s": 150}, ("soft",), DISTANCES),
-        "ibge4000": Kind(10, ibge(4000, 100), {"SHD class": 1, "CPU-s": 150}, ("soft",), DISTANCES),
+        "ibge400": Kind(10, study("ibge-400"), {"SHD class": 5, "CPU-s": 150}, ("soft",), DISTANCES),
+        "ibge4000": Kind(10, study("ibge-4000"), {"SHD class": 1, "CPU-s": 150}, ("soft",), DISTANCES),
         "sachs": Kind(1, lambda seed: sachs(shared, seed), real_bars, EFFECTS, (OTHER,)),
         "dream4": Kind(5, lambda seed: dream4(shared, seed), real_bars, EFFECTS),
     }

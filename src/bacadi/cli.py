@@ -10,6 +10,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from bacadi.commands.bench import bench
 from bacadi.commands.check import check
 from bacadi.commands.demo import demo
 from bacadi.commands.evaluate import evaluate
@@ -60,6 +61,7 @@ app = typer.Typer(
 )
 for command in (fit, check, resume, export, simulate, evaluate, warm_up, demo):
     app.command()(command)
+app.add_typer(bench, name="bench")
 
 
 def main() -> NoReturn:

@@ -8,6 +8,7 @@ from bacadi.graph.enumerate import all_dags
 from bacadi.graph.equivalence import cpdag, i_cpdag
 from bacadi.metrics import (
     average_precision,
+    class_distances,
     expected_shd,
     expected_sid_bounds,
     favour_undirected,
@@ -158,3 +159,14 @@ def test_directed_edges_are_left_as_they_are():
         truth, guess = erdos_renyi_dag(rng, 10), erdos_renyi_dag(rng, 10)
         np.testing.assert_array_equal(favour_undirected(guess, truth), guess)
         np.testing.assert_array_equal(favour_undirected(cpdag(truth), truth), truth)
+
+
+def test_distances_of_classes_forgive_what_targets_do_not_tell():
+    """Against the classes of all members: 0 under the targets of the truth, and the consensus is the majority's."""
+    truth, none = np.array([[0, 1, 0], [0, 0, 1], [0, 0, 0]], np.int8), np.zeros((0, 3), np.int8)
+    on_first = np.array([[1, 0, 0]], np.int8)
+    assert class_distances(truth.T[None], np.ones(1), truth, none) == (0, 0)
+    assert class_distances(truth.T[None], np.ones(1), truth, on_first) == (2, 2)
+    graphs, weights = np.stack([truth, 0 * truth]), np.array([0.6, 0.4])
+    assert class_distances(graphs, weights, truth, none) == (pytest.approx(0.8), 0)
+    assert class_distances(i_cpdag(truth, none)[None], np.ones(1), truth, on_first, True).expected == 2

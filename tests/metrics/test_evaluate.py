@@ -44,6 +44,8 @@ STRUCTURE = {
     "ancestral_average_precision",
     "ancestral_prevalence",
     "expected_ancestral_shd",
+    "expected_class_shd",
+    "consensus_class_shd",
 }
 TARGETS = {"target_average_precision", "target_auprc", "target_prevalence", "target_top_accuracy"}
 CALIBRATION = {
@@ -221,7 +223,7 @@ def test_classes_are_scored_by_bounds_and_in_favour_of_the_method():
     assert values["expected_sid"] == pytest.approx((values["expected_sid_lower"] + values["expected_sid_upper"]) / 2)
     wanted = i_cpdag(TASK.graph, TASK.targets)
     shd = [metrics.structural_hamming_distance(pdag, wanted) for pdag in classes]
-    assert values["expected_shd"] == pytest.approx(np.mean(shd))
+    assert values["expected_shd"] == values["expected_class_shd"] == pytest.approx(np.mean(shd))
     favoured = metrics.favour_undirected(classes, TASK.graph).mean(axis=0)
     assert values["edge_average_precision"] == metrics.average_precision(favoured, TASK.graph)
     assert np.isfinite(values["interventional_nll"])

@@ -20,7 +20,7 @@ from bacadi.simulate import (
     SyntheticSpec,
     simulate,
 )
-from bacadi.simulate.synthetic import Hard, HardAt, Scale, Soft, UniformNoise
+from bacadi.simulate.synthetic import Damped, Hard, HardAt, Scale, Soft, UniformNoise
 
 SMALL = SyntheticSpec(n_variables=6, graph=RandomErdosRenyi(1.5))
 EFFECTS = [Hard(), HardAt(), Shift(), Scale(), Soft()]
@@ -164,6 +164,21 @@ def test_kinds_of_effects_in_their_numbers():
     assert (own[0].weight != task["Soft"].weights).any()
     np.testing.assert_array_equal(own[0].weight != 0, task["Soft"].graph == 1)
     assert all(theta is None for theta in task["Shift"].effects.theta)
+
+
+def test_damped_effects_shrink_the_weights_of_their_context():
+    """Shift and damping are the same for all targets of a context; Poisson numbers of targets in 6 standard errors."""
+    design = Interventions(n_contexts=300, rows_per_context=2, effect=Damped(), further_targets=1.0)
+    task = simulate(replace(SMALL, n_variables=40, interventions=design), 9)
+    effects, counts = task.effects, task.targets.sum(axis=1)
+    assert counts.min() == 1 and abs(counts.mean() - 2) < 6 / np.sqrt(300) and effects.keeps_parents[counts > 1].any()
+    edges, several = task.graph == 1, int(counts.argmax())
+    ratios = np.array([theta.weight[edges] / task.weights[edges] for theta in effects.theta])
+    np.testing.assert_allclose(ratios, ratios[:, :1] + 0 * ratios)
+    assert ratios.min() >= 0.1 and ratios.max() <= 1 and ratios[:, 0].std() > 0.2
+    assert len(set(effects.shift[several][task.targets[several] == 1])) == 1
+    with pytest.raises(ConfigError, match="shrinks linear weights"):
+        simulate(with_effect(Damped(), NeuralTruth()), 3)
 
 
 def test_means_of_hard_effects_are_gaussian_beyond_their_offset():

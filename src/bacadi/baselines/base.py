@@ -147,8 +147,10 @@ class AbstractBaseline(Choice):
       the class of the truth.
     - `needs_targets`: it works only with known targets, and `check` refuses unknown ones.
     - `needs`: the module of an optional package, imported where it is first used, and the name that pip knows it by.
+    - `results_version`: as that of a method.
     """
 
+    results_version: ClassVar[int] = 1
     name: ClassVar[str] = "the baseline"
     default_samples: ClassVar[int] = 20
     finds_classes: ClassVar[bool] = False

@@ -2,7 +2,7 @@
 
 A baseline is run on bootstrap samples, rows drawn with replacement within each context. Each estimate becomes a draw, a
 random member of its class of DAGs, weighted by the approximate posterior of its graph and targets (the paper's text),
-by its average likelihood (the authors' code) or uniformly.
+by their evidence with parameters integrated out, by its average likelihood (the authors' code) or uniformly.
 """
 
 import os
@@ -26,11 +26,26 @@ from bacadi.config.choices import Choice, option
 from bacadi.data.contexts import ContextData
 from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError, DataError, InferenceError
+from bacadi.evidence.reading import collapse
 from bacadi.graph.equivalence import consistent_extension
 from bacadi.inference.method import AbstractMethod, Monitor, Problem, Progress
+from bacadi.model.effects import Effect, HardGaussian
+from bacadi.model.integrated import BGe
+from bacadi.model.mechanism import Mechanism
 from bacadi.model.model import Model
 from bacadi.posterior import weights
 from bacadi.posterior.posterior import Posterior
+
+
+class Candidate(NamedTuple):
+    """A pair (graph, targets) that is to be weighted: its fit to the data, and the average log-likelihood of a row of
+    its own bootstrap sample."""
+
+    data: ContextData
+    dag: Int8[np.ndarray, "d d"]
+    targets: Int8[np.ndarray, "M d"]
+    fit: FittedParameters
+    average: float
 
 
 class AbstractWeights(Choice):
@@ -39,32 +54,42 @@ class AbstractWeights(Choice):
     once: ClassVar[bool] = True  # whether a pair that several samples found counts once, or as often as it was found
 
     @abstractmethod
-    def log_p(self, fit: FittedParameters, average: float, n_rows: int) -> float:
-        """From its fit to the data, its average log-likelihood per row of its own sample, and the number of rows."""
+    def log_p(self, candidate: Candidate) -> float:
+        """The log weight."""
 
 
 class PosteriorWeights(AbstractWeights):
     """The paper's text, log p(G, I | D) up to a constant: log p(D | best parameters) - ½ · parameters · log n (BIC).
 
     Graphs and targets are equally probable a priori; a pair counts once however often it was found.
-
-    >>> round(PosteriorWeights().log_p(FittedParameters({}, -10.0, 2), -2.0, 100), 3)
-    -14.605
     """
 
-    def log_p(self, fit: FittedParameters, average: float, n_rows: int) -> float:
-        return fit.log_likelihood - 0.5 * fit.n_parameters * float(np.log(n_rows))
+    def log_p(self, candidate: Candidate) -> float:
+        fit = candidate.fit
+        return fit.log_likelihood - 0.5 * fit.n_parameters * float(np.log(candidate.data.n_rows))
 
 
 class AverageLikelihoodWeights(AbstractWeights):
-    """The authors' code: exp(average log-likelihood per row) on the bootstrap sample; a pair counts once.
+    """The authors' code: exp(average log-likelihood per row) on the bootstrap sample; a pair counts once."""
 
-    >>> AverageLikelihoodWeights().log_p(FittedParameters({}, -10.0, 2), -2.0, 100)
-    -2.0
+    def log_p(self, candidate: Candidate) -> float:
+        return candidate.average
+
+
+class EvidenceWeights(AbstractWeights):
+    """log p(D | G, I) with the parameters of a mechanism integrated out, BGe unless another is named.
+
+    The paper's weights where parameters are marginalised; a pair counts once. Priors are in the units of the data.
     """
 
-    def log_p(self, fit: FittedParameters, average: float, n_rows: int) -> float:
-        return average
+    mechanism: Mechanism = BGe()
+    effect: Effect = HardGaussian()
+
+    def log_p(self, candidate: Candidate) -> float:
+        model = Model(mechanism=self.mechanism, effect=self.effect)
+        evidence, edges = collapse(model, candidate.data).evidence, candidate.dag != 0
+        nodes = range(len(edges))
+        return sum(evidence.log_evidence(j, edges[:, j], candidate.targets[:, j]) for j in nodes)
 
 
 class UniformWeights(AbstractWeights):
@@ -72,7 +97,7 @@ class UniformWeights(AbstractWeights):
 
     once = False
 
-    def log_p(self, fit: FittedParameters, average: float, n_rows: int) -> float:
+    def log_p(self, candidate: Candidate) -> float:
         return 0.0
 
 
@@ -166,7 +191,7 @@ class Bootstrap(AbstractMethod):
         if n_jobs == 1:
             yield from chain.from_iterable(map(run, groups))
             return
-        processes = get_reusable_executor(n_jobs, initializer=_end_with, initargs=(os.getpid(),))
+        processes = get_reusable_executor(n_jobs, initializer=end_with, initargs=(os.getpid(),))
         try:
             yield from chain.from_iterable(processes.map(run, groups))
         except BaseException:
@@ -178,7 +203,8 @@ class Bootstrap(AbstractMethod):
         fits = [draw.estimate.fitted(data, draw.dag) for draw in draws]
         estimates, dags, averages, retries = zip(*draws, strict=True)
         classes, targets = (np.stack([getattr(one, name) for one in estimates]) for name in ("graph", "targets"))
-        log_p = np.array([self.weights.log_p(*pair, data.n_rows) for pair in zip(fits, averages, strict=True)])
+        pairs = zip(dags, targets, fits, averages, strict=True)
+        log_p = np.array([self.weights.log_p(Candidate(data, *pair)) for pair in pairs])
         if self.weights.once:
             keys = [graph.tobytes() + hits.tobytes() for graph, hits in zip(classes, targets, strict=True)]
             log_p -= np.log([keys.count(key) for key in keys])
@@ -196,7 +222,7 @@ class Bootstrap(AbstractMethod):
         return replace(posterior, attrs=posterior.attrs | {"warnings": _doubts(posterior, n_dropped)})
 
 
-def _end_with(parent: int) -> None:
+def end_with(parent: int) -> None:
     """Let this process end when its parent does: one that is killed cannot end others."""
 
     def watch() -> None:

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 
 def simulate(
-    spec: Annotated[Path, typer.Argument(metavar="SPEC", help="TOML file; studies/tasks holds ready ones.")],
+    spec: Annotated[
+        Path, typer.Argument(metavar="SPEC", help="TOML file, or the name of a shipped one (linear-er, …).")
+    ],
     out: Annotated[Path | None, typer.Option(help="Folder for the tables.")] = None,
     seed: Annotated[int, typer.Option(help="Another seed is another task; equal seeds give equal files.")] = 0,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files in --out.")] = False,
@@ -24,9 +26,11 @@ def simulate(
     if not 0 <= seed < 2**64:
         raise ConfigError(f"--seed is {seed}; give a whole number from 0 to {2**64 - 1}.")
     from bacadi.commands.outputs import check_folder, check_outputs
+    from bacadi.config.shipped import TASKS, find_shipped
     from bacadi.simulate import read_spec, write_task
     from bacadi.simulate.files import FILES
 
+    spec = find_shipped(spec, "specification", TASKS)
     specification = read_spec(spec)
     check_folder(out)
     check_outputs((out / name for name in FILES), "--out", overwrite, [spec])

@@ -8,7 +8,7 @@ class does not have is an unknown key, so nothing without effect passes silently
 import json
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -112,7 +112,7 @@ def decode(hint: Any, value: Any, place: Place, key: str = "", group: str | None
     """Build what a value of a table means for a field of type `hint`, or refuse it in one sentence.
 
     Args:
-        hint: a `Choice` class, or a tuple or an optional of one.
+        hint: a `Choice` class, or a tuple, a table (`dict[str, …]`) or an optional of one; `Any` takes what it gets.
         value: a table; for a choice of several also the bare name of its type.
         place: the table that holds the value, under `key`.
         group: the group of `NAMES` to pick from where `hint` does not say it (functions).
@@ -126,6 +126,8 @@ def decode(hint: Any, value: Any, place: Place, key: str = "", group: str | None
         if not isinstance(value, list | tuple):
             raise ConfigError(f"{place.key(key)} is {shown(value)}; give a list of tables.")
         return tuple(decode(get_args(inner)[0], item, place, f"{key}.{n}") for n, item in enumerate(value, 1))
+    if inner is Any and group is None:
+        return value
     if optional and isinstance(value, str) and value in ("auto", "none"):
         return None
     group = group or group_of(inner)
@@ -140,6 +142,8 @@ def decode(hint: Any, value: Any, place: Place, key: str = "", group: str | None
             return inner
     if not isinstance(value, Mapping):
         raise ConfigError(f"{place.key(key)} is {shown(value)}; write its keys below a line [{'.'.join(below.path)}].")
+    if get_origin(inner) is dict:
+        return {name: decode(get_args(inner)[1], item, below, name) for name, item in value.items()}
     return build(inner, value, below)
 
 
@@ -172,14 +176,21 @@ def read_field(cls: Any, key: str, value: Any, place: Place) -> Any:
     return read
 
 
-def encode(choice: Any, none: str = "auto", group: str | None = None) -> Any:
+def encode(choice: Any, none: str = "auto", group: str | None = None, brief: bool = False) -> Any:
     """The plain table of a choice, the inverse of `decode`: all fields, given or default, fit for JSON and TOML.
 
-    Objects that have no name (a schedule of optax, a lambda) are described well enough to tell them apart.
+    Objects that have no name (a schedule of optax, a lambda) are described well enough to tell them apart. A `brief`
+    table leaves out what equals the default of its field, so that a field which is added later changes no old table; a
+    choice of several keeps its name, so that another default choice changes none either.
 
     >>> from bacadi.model.noise import InferredNoise
     >>> encode(InferredNoise(1.0, 0.5))
     {'type': 'inferred', 'shape': 1.0, 'scale': 0.5, 'widths': [1.0]}
+    >>> encode(InferredNoise(scale=0.5), brief=True)
+    {'type': 'inferred', 'scale': 0.5}
+    >>> from bacadi.simulate import SyntheticSpec
+    >>> encode(SyntheticSpec(n_variables=9), brief=True)["graph"]
+    {'type': 'erdos-renyi'}
     """
     if choice is None:
         return none
@@ -188,16 +199,25 @@ def encode(choice: Any, none: str = "auto", group: str | None = None) -> Any:
     if isinstance(choice, Choice):
         group = group or group_of(type(choice))
         head = {} if group is None else {TYPE: name_of(choice, group)}
-        return head | {entry.name: _encode_field(choice, entry) for entry in fields(choice)}  # type: ignore[arg-type]
+        told = [entry for entry in fields(choice) if not (brief and _is_default(choice, entry))]  # type: ignore[arg-type]
+        return head | {entry.name: _encode_field(choice, entry, brief) for entry in told}
     if isinstance(choice, tuple | list):
-        return [encode(item) for item in choice]
+        return [encode(item, brief=brief) for item in choice]
     if isinstance(choice, Mapping):
-        return {str(name): encode(item) for name, item in choice.items()}
+        return {str(name): encode(item, brief=brief) for name, item in choice.items()}
     return _described(choice)
 
 
-def _encode_field(choice: Choice, entry: Any) -> Any:
-    return encode(getattr(choice, entry.name), entry.metadata.get("none", "auto"), entry.metadata.get("names"))
+def _encode_field(choice: Choice, entry: Any, brief: bool) -> Any:
+    words = entry.metadata.get("none", "auto"), entry.metadata.get("names")
+    return encode(getattr(choice, entry.name), *words, brief=brief)
+
+
+def _is_default(choice: Choice, entry: Any) -> bool:
+    if group_of(type(getattr(choice, entry.name))) is not None or entry.metadata.get("names"):
+        return False
+    default = entry.default if entry.default_factory is MISSING else entry.default_factory()
+    return default is not MISSING and bool(getattr(choice, entry.name) == default)
 
 
 def name_of(choice: Any, group: str) -> str:

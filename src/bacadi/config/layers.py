@@ -49,11 +49,15 @@ def configuration_table(model: Any, method: Any) -> Table:
 
 
 def configure(
-    method: str = AUTO, preset: str | None = None, file: Path | None = None, flags: Mapping[str, Any] | None = None
+    method: str = AUTO,
+    preset: str | None = None,
+    file: Path | tuple[Table, str] | None = None,
+    flags: Mapping[str, Any] | None = None,
 ) -> Configuration:
     """Model and method by precedence: defaults < preset < file < flags (named as on the command line; None: not given).
 
-    Without a preset: `paper` for SVGD, `default` otherwise.
+    Without a preset: `paper` for SVGD, `default` otherwise. Sections that stand in another file (a study) are given in
+    place of the file, with the words that name them in refusals.
 
     >>> configure("svgd", "authors", flags={"--model": "bge", "--particles": 4}).method.n_particles
     4
@@ -62,8 +66,11 @@ def configure(
     ('mcmc', 'default', True)
     """
     given = {flag: value for flag, value in (flags or {}).items() if value is not None}
-    tables = {} if file is None else read_sections(file)
-    place = Place("the defaults" if file is None else quoted(file.name))
+    if isinstance(file, tuple):
+        tables, place = file[0], Place(file[1])
+    else:
+        tables = {} if file is None else read_sections(file)
+        place = Place("the defaults" if file is None else quoted(file.name))
     name = _method_name(method, tables, place)
     if name in NAMES[BASELINE] or name == BOOTSTRAP:
         _refuse_for_baselines(name, preset, given, tables, place)

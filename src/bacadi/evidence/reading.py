@@ -1,23 +1,33 @@
 """The collapsed reading of a model: mechanism, effect, priors and knowledge as a posterior of graph and states."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import singledispatch
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Int8
 
 from bacadi.data.contexts import ContextData
-from bacadi.errors import NoClosedForm
-from bacadi.evidence.collapsed import AbstractEvidence, CollapsedPosterior, EffectKind, EffectStates, structure_prior
+from bacadi.errors import ConfigError, NoClosedForm
+from bacadi.evidence.collapsed import (
+    AbstractEvidence,
+    CollapsedPosterior,
+    EffectKind,
+    EffectStates,
+    StructurePrior,
+    structure_prior,
+)
 from bacadi.evidence.effects import effect_states
 from bacadi.evidence.gram import bge_evidence, linear_evidence
 from bacadi.model.certainty import NO_DRIFT, ContextDrift
+from bacadi.model.effects import moments
 from bacadi.model.integrated import BGe, GaussianProcess
-from bacadi.model.knowledge import Knowledge
+from bacadi.model.knowledge import Knowledge, KnownEffects
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.mechanism import Mechanism
 from bacadi.model.model import Model
 from bacadi.model.neural import NeuralGaussian
+from bacadi.model.noise import LOG_2PI
 
 LogEvidence = Callable[[int, Int[np.ndarray, " p"], Float[np.ndarray, "n d"]], float]
 
@@ -94,12 +104,35 @@ def _(mechanism: GaussianProcess, data: ContextData, states: EffectStates) -> Ab
 def collapse(
     model: Model, data: ContextData, knowledge: Knowledge | None = None, max_parents: int | None = None
 ) -> CollapsedPosterior:
-    """The collapsed reading of a model on data, or `NoClosedForm` where a part of it has none."""
+    """The collapsed reading of a model on data, or `NoClosedForm` where a part of it has none.
+
+    The knowledge is in the units of these data.
+    """
     known_to_drift = isinstance(model.mechanism, LinearGaussian | BGe)
     drift = model.drift or (ContextDrift() if known_to_drift else NO_DRIFT)
     states = effect_states(model.effect, data, drift, model.coarsening.power(data))
-    evidence, prior = evidence_of(model.mechanism, data, states), structure_prior(model, states, knowledge, max_parents)
-    return CollapsedPosterior(evidence, prior)
+    prior = structure_prior(model, states, knowledge, max_parents)
+    if knowledge is not None and knowledge.effects is not None:
+        states, prior = with_known_effects(knowledge.effects, data, states, prior)
+    return CollapsedPosterior(evidence_of(model.mechanism, data, states), prior)
+
+
+def with_known_effects(
+    effects: KnownEffects, data: ContextData, states: EffectStates, prior: StructurePrior
+) -> tuple[EffectStates, StructurePrior]:
+    """States and prior where some effects are known: hard ones, with Σ log N(x | mean, std²) in place of the evidence
+    of an effect whose parameters are integrated out."""
+    if EffectKind.HARD not in states.kind:
+        raise ConfigError(
+            'The knowledge gives hard effects and the model has none; give the model effect = "hard" or drop them.'
+        )
+    known, sums = effects.known, moments(data, states.power)
+    squares = sums.squares + sums.n_rows[:, None] * (sums.mean - effects.mean) ** 2
+    log_p = -0.5 * sums.n_rows[:, None] * (LOG_2PI + 2 * np.log(effects.std)) - 0.5 * squares / effects.std**2
+    impossible = known[:, :, None] & (states.kind != EffectKind.HARD)
+    log_prior = np.where(impossible, -np.inf, prior.state_log_prior)
+    evidence = np.where(known, log_p, states.hard_log_evidence)
+    return replace(states, hard_log_evidence=evidence), replace(prior, state_log_prior=log_prior)
 
 
 def is_collapsible(model: Model) -> bool:

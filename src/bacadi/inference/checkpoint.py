@@ -98,7 +98,8 @@ def checkpoint_of(monitor: Monitor, problem: Problem, method: AbstractMethod) ->
     run = [problem.model, method, problem.seed, known.max_parents, extended]
     digest = hashlib.sha256(fingerprint_text(run).encode())
     counts = np.zeros(0) if known.target_count_log is None else known.target_count_log
-    for array in (problem.data.x, problem.data.context, known.edge_log_odds, known.target_log_odds, counts):
+    effects = () if known.effects is None else (known.effects.mean, known.effects.std)
+    for array in (problem.data.x, problem.data.context, known.edge_log_odds, known.target_log_odds, counts, *effects):
         digest.update(np.ascontiguousarray(array).tobytes())
     return Checkpoint(monitor.checkpoint, digest.hexdigest(), monitor.checkpoint_seconds, monitor.warn)
 

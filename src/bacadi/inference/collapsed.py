@@ -5,17 +5,20 @@ from jaxtyping import Int8
 
 from bacadi.data.contexts import Scaling
 from bacadi.data.labelled import Labelled
-from bacadi.evidence.collapsed import CollapsedPosterior
-from bacadi.evidence.effects import draw_hard_effects
-from bacadi.evidence.reading import PROBE, collapse
+from bacadi.evidence.collapsed import CollapsedPosterior, structure_prior
+from bacadi.evidence.effects import draw_hard_effects, effect_states, hard_part
+from bacadi.evidence.reading import PROBE, collapse, with_known_effects
 from bacadi.inference.mcmc.start import fit_hyperparameters
 from bacadi.inference.method import AbstractMethod, Problem
+from bacadi.model.effects import HardGaussian
+from bacadi.model.knowledge import KnownEffects
 
 
 class AbstractCollapsedMethod(AbstractMethod):
     """A method that draws from the collapsed posterior; its `n_draws` is how many."""
 
     takes_all_knowledge = True
+    takes_effects = True
 
     @property
     def n_results(self) -> int:
@@ -24,12 +27,16 @@ class AbstractCollapsedMethod(AbstractMethod):
     def check(self, problem: Problem) -> None:
         super().check(problem)
         collapse(problem.model, PROBE)  # refuses a model without closed-form evidence
+        effects = problem.knowledge.effects
+        if effects is not None:
+            states = effect_states(problem.model.effect, problem.data)
+            with_known_effects(effects, problem.data, states, structure_prior(problem.model, states))
 
 
 def collapsed_problem(problem: Problem, max_parents: int | None = None) -> CollapsedPosterior:
     """The collapsed posterior of a problem, free hyper-parameters fixed by empirical Bayes."""
     data = problem.standardized
-    return fit_hyperparameters(collapse(problem.model, data, problem.knowledge, max_parents), data)
+    return fit_hyperparameters(collapse(problem.model, data, problem.scaled_knowledge, max_parents), data)
 
 
 def posterior_fields(
@@ -49,6 +56,9 @@ def posterior_fields(
     flat = graphs.reshape(n, *graphs.shape[2:]), np.ascontiguousarray(states.reshape(n, *states.shape[2:]))
     drawn, states_of = collapsed.evidence.draw_parameters(rng, *flat), collapsed.evidence.states
     drawn |= draw_hard_effects(rng, problem.model.effect, problem.standardized, n, states_of.power)
+    hard, effects = hard_part(problem.model.effect), problem.scaled_knowledge.effects
+    if hard is not None and effects is not None:
+        drawn |= told_effects(effects, hard, drawn)
     if states_of.n_states > 2:
         drawn["effect_state"] = Labelled(flat[1], ("context", "node"))
     parameters, constants = {}, {"known_target": Labelled(problem.known_targets, ("context", "node"))}
@@ -58,6 +68,15 @@ def posterior_fields(
         else:
             parameters[name] = Labelled(values.reshape(*shape, *values.shape[1:]), dims)
     return {"parameters": parameters, "constant_data": constants | problem.unit_constants()}
+
+
+def told_effects(effects: KnownEffects, hard: HardGaussian, drawn: dict[str, Labelled]) -> dict[str, Labelled]:
+    """Mean and noise of hard effects, those that are known in place of what was drawn."""
+    mean, dims = drawn["effect_mean"]
+    fixed = Labelled(np.full(mean.shape, (hard.noise.conjugate().variance or 1.0) ** 0.5, mean.dtype), dims)
+    std, known = drawn.get("effect_noise_std", fixed).values, effects.known
+    pairs = {"effect_mean": (effects.mean, mean), "effect_noise_std": (effects.std, std)}
+    return {name: Labelled(np.where(known, *pair).astype(mean.dtype), dims) for name, pair in pairs.items()}
 
 
 def in_data_units(drawn: dict[str, Labelled], scaling: Scaling) -> dict[str, Labelled]:

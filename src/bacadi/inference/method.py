@@ -50,6 +50,11 @@ class Problem:
         return self.data.standardized_within() if self.model.standardize_within else self.data
 
     @property
+    def scaled_knowledge(self) -> Knowledge:
+        """The knowledge in the units of the priors."""
+        return self.knowledge.scaled(self.scaling)
+
+    @property
     def scaling(self) -> Scaling:
         """From the units of the priors to those of the data: x = shift + scale · (x in the units of the priors)."""
         return self.standardized.scaling.relative_to(self.data.scaling)
@@ -114,12 +119,16 @@ def total_memory() -> float:
 class AbstractMethod(Choice):
     """A way from a problem to its posterior; equal arguments give equal posteriors, bit for bit on one machine.
 
-    `takes_all_knowledge` says what a method can do with `Knowledge`: all of it, or certain targets alone;
+    `takes_all_knowledge` says what a method can do with `Knowledge`: all of it, or certain targets alone, and
+    `takes_effects` whether it can be told hard effects;
     `reads_model` whether it fits `Problem.model` or brings its own, `can_extend` whether it adds draws to those of an
-    earlier posterior.
+    earlier posterior. `results_version` is raised with every change of the code that changes its results: records of
+    studies made before such a change are then made anew, and all others stay.
     """
 
+    results_version: ClassVar[int] = 1
     takes_all_knowledge: ClassVar[bool] = False
+    takes_effects: ClassVar[bool] = False
     reads_model: ClassVar[bool] = True
     can_extend: ClassVar[bool] = False
 
@@ -144,6 +153,11 @@ class AbstractMethod(Choice):
             raise ConfigError(
                 f"{self.n_results} draws of {counted(d, 'variable')} and {counted(m, 'context')} do not fit into the "
                 "memory of this machine; ask for fewer."
+            )
+        if not self.takes_effects and problem.knowledge.effects is not None:
+            raise ConfigError(
+                f"The knowledge gives effects, which method {name_of_method(self)} cannot be told; use --method mcmc "
+                "or give their targets alone."
             )
         if not self.takes_all_knowledge and problem.knowledge.beyond_certain_targets:
             raise ConfigError(

@@ -12,8 +12,16 @@ import numpy as np
 from jaxtyping import Int, Int8, Shaped
 
 from bacadi.errors import DataError
-from bacadi.graph.equivalence import chain_components, consistent_union, orientations_by_source, skeleton
-from bacadi.metrics.structure import Graph, Graphs, Weights, refuse_cycles, sid_of_dags, weighted_mean
+from bacadi.graph.equivalence import chain_components, consistent_union, i_cpdag, orientations_by_source, skeleton
+from bacadi.metrics.structure import (
+    Graph,
+    Graphs,
+    Weights,
+    refuse_cycles,
+    sid_of_dags,
+    structural_hamming_distance,
+    weighted_mean,
+)
 
 MAX_SUBPROBLEMS = 2000
 
@@ -87,6 +95,37 @@ def favour_undirected(pdags: Shaped[np.ndarray, "*batch d d"], truth: Graph) -> 
     undirected = edges & np.swapaxes(edges, -1, -2)
     chosen = np.where(skeleton(truth), truth != 0, np.triu(np.ones(truth.shape, dtype=bool), k=1))
     return np.asarray(np.where(undirected, chosen, edges), dtype=np.int8)
+
+
+class ClassDistances(NamedTuple):
+    """SHD to the true class: the mean over draws, and that of the edges that most draws agree on."""
+
+    expected: float
+    consensus: float
+
+
+def class_distances(
+    graphs: Graphs, weights: Weights, truth: Graph, targets: Shaped[np.ndarray, "m d"], are_classes: bool = False
+) -> ClassDistances:
+    """SHD between interventional CPDAGs, which forgives directions that the true targets do not tell.
+
+    DAGs are compared by their classes under `targets`, unless they `are_classes` already. The consensus has the entries
+    (i - j has two) of more than half the weight, and need not be a class itself.
+
+    >>> chain, targets = np.array([[0, 1], [0, 0]], dtype=np.int8), np.zeros((0, 2), dtype=np.int8)
+    >>> class_distances(np.stack([chain, chain.T]), np.array([0.5, 0.5]), chain, targets)
+    ClassDistances(expected=0.0, consensus=0.0)
+    """
+    of_truth = i_cpdag(truth, targets)
+    total, mean = 0.0, np.zeros(truth.shape)
+    # Draws repeat graphs, and the class of a graph costs far more than a comparison.
+    flat, inverse = np.unique((graphs != 0).reshape(len(graphs), -1), axis=0, return_inverse=True)
+    mass = np.bincount(inverse.ravel(), weights=weights) / weights.sum()
+    for share, graph in zip(mass.tolist(), flat.reshape(-1, *truth.shape).astype(np.int8), strict=True):
+        own = graph if are_classes else i_cpdag(graph, targets)
+        total += share * structural_hamming_distance(own, of_truth)
+        mean += share * own
+    return ClassDistances(total, float(structural_hamming_distance(mean > 0.5, of_truth)))
 
 
 def _costs(truth: Graph) -> Cost:

@@ -20,7 +20,7 @@ from bacadi.errors import ConfigError, DataError
 from bacadi.graph.dag import transitive_closure
 from bacadi.graph.equivalence import i_cpdag
 from bacadi.metrics import calibration, likelihood, ranking
-from bacadi.metrics.classes import expected_sid_bounds, favour_undirected
+from bacadi.metrics.classes import class_distances, expected_sid_bounds, favour_undirected
 from bacadi.metrics.effects import effect_mean_error, total_effect_rmse
 from bacadi.metrics.likelihood import AbstractDensity, FittedDensity, MechanismDensity, density_of
 from bacadi.metrics.structure import ancestor_probabilities, expected_ancestral_shd, expected_shd, expected_sid
@@ -122,6 +122,7 @@ def evaluate(posterior: Posterior, task: Task, modules: Sequence[str] = ()) -> V
       midpoint of `expected_sid_lower` and `expected_sid_upper`, and SHD is to the true interventional CPDAG.
     - Edges: `edge_average_precision`, `edge_auprc`, `edge_prevalence`; undirected ones in the method's favour.
     - Targets: `target_average_precision`, `target_auprc`, `target_prevalence`, `target_top_accuracy`.
+    - Classes: `expected_class_shd`, `consensus_class_shd`, between interventional CPDAGs under the true targets.
     - Ancestors: `ancestral_average_precision`, `ancestral_prevalence`, `expected_ancestral_shd`.
     - Calibration of edges and of targets: `edge_calibration_error`, `edge_brier`, `edge_brier_reliability`,
       `edge_brier_resolution`, `edge_brier_uncertainty`, and the same with `target_`.
@@ -217,6 +218,18 @@ def edges(c: Comparison) -> Values:
         "edge_auprc": ranking.edge_auprc(probabilities, truth),
         "edge_prevalence": ranking.prevalence(truth),
     }
+
+
+@metric(
+    expected_class_shd="0 is best; directions that targets tell",
+    consensus_class_shd="0 is best; the edges of most draws",
+)
+def classes(c: Comparison) -> Values:
+    """Distances of interventional CPDAGs under the true targets."""
+    are_classes = CLASS_PARAMETER in c.posterior.parameters
+    graphs = c.parameter(CLASS_PARAMETER) if are_classes else c.graphs
+    distances = class_distances(graphs, c.weights, c.task.graph, c.task.targets, are_classes)
+    return {"expected_class_shd": distances.expected, "consensus_class_shd": distances.consensus}
 
 
 @metric(

@@ -1,15 +1,17 @@
-"""What is known beforehand of edges and targets.
+"""What is known beforehand of edges, targets and effects.
 
-All knowledge is log odds that are added to those of the prior: 0 has no opinion, -∞ forbids, +∞ requires. Adding is
-commutative, so the order in which knowledge is given does not matter. What contradicts itself is refused at once.
+Knowledge of edges and targets is log odds that are added to those of the prior: 0 has no opinion, -∞ forbids, +∞
+requires. Adding is commutative, so the order in which knowledge is given does not matter. What contradicts itself is
+refused at once.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
+from bacadi.data.contexts import Scaling
 from bacadi.data.text import counted, quoted
 from bacadi.errors import ConfigError
 from bacadi.graph.dag import find_cycle
@@ -43,12 +45,35 @@ UNNAMED = Labels()
 
 
 @dataclass(frozen=True, eq=False)
+class KnownEffects:
+    """Hard effects that are known: variable j follows N(mean[k, j], std[k, j]²) in context k; NaN where it is not."""
+
+    mean: Float[np.ndarray, "M d"]
+    std: Float[np.ndarray, "M d"]
+
+    @property
+    def known(self) -> Bool[np.ndarray, "M d"]:
+        """Where an effect is known."""
+        return ~np.isnan(self.mean)
+
+    def scaled(self, scaling: Scaling) -> "KnownEffects":
+        """The same effects in scaled units.
+
+        >>> five = np.full((1, 1), 5.0)
+        >>> KnownEffects(five, five).scaled(Scaling(np.ones(1), np.full(1, 2.0))).mean.tolist()
+        [[2.0]]
+        """
+        return KnownEffects((self.mean - scaling.shift) / scaling.scale, self.std / scaling.scale)
+
+
+@dataclass(frozen=True, eq=False)
 class Knowledge:
     """Constraints and soft opinions on graph and targets; row k is the context named `ContextData.contexts[k]`.
 
     `edge_log_odds[i, j]` speaks of i → j and `target_log_odds[k, j]` of j as a target in context k: 0 no opinion,
     -∞ never, +∞ always, finite values are added to the log odds of the prior. `max_parents` limits the parents of a
-    node. `target_count_log[k, n]` is log p(n targets in context k); None leaves the number to the log odds.
+    node. `target_count_log[k, n]` is log p(n targets in context k); None leaves the number to the log odds. `effects`
+    are hard effects that are known, in the units of the data; their variables are certain targets.
 
     >>> known = Knowledge.none(3, 1).require(0, 1).tiers(np.array([0, 0, 1])).limit_parents(2)
     >>> known.edge_log_odds.tolist()
@@ -60,6 +85,7 @@ class Knowledge:
     target_log_odds: Float[np.ndarray, "M d"]
     target_count_log: Float[np.ndarray, "M d+1"] | None
     labels: Labels = UNNAMED
+    effects: KnownEffects | None = None
 
     def __post_init__(self) -> None:
         _refuse_no_numbers(self)
@@ -83,7 +109,7 @@ class Knowledge:
 
     @property
     def beyond_certain_targets(self) -> bool:
-        """Whether anything is known beside certain targets and non-targets: edges, limits, odds, numbers."""
+        """Whether anything is known beside certain targets, non-targets and effects: edges, limits, odds, numbers."""
         odds = self.target_log_odds
         about_graph = self.edge_log_odds.any() or self.max_parents is not None
         return bool(about_graph or self.target_count_log is not None or np.isfinite(odds[odds != 0]).any())
@@ -158,9 +184,40 @@ class Knowledge:
         counts[slice(None) if k is None else self._context(k)] += given
         return replace(self, target_count_log=counts)
 
+    def with_effects(self, effects: KnownEffects) -> "Knowledge":
+        """Hard effects that are known; the variables they act on are certain targets.
+
+        >>> one = KnownEffects(np.array([[5.0, np.nan]]), np.array([[0.7, np.nan]]))
+        >>> Knowledge.none(2, 1).with_effects(one).certain_targets().tolist()
+        [[1.0, nan]]
+        """
+        shape, known = self.target_log_odds.shape, effects.known
+        if effects.mean.shape != shape or effects.std.shape != shape:
+            raise ConfigError(f"Known effects are arrays of shape {effects.mean.shape}; give one of shape {shape}.")
+        fine = np.isfinite(effects.mean) & np.isfinite(effects.std) & (effects.std > 0)
+        for k, j in np.argwhere((known | ~np.isnan(effects.std)) & ~fine).tolist():
+            place = f"{self.labels.variable(j)} in {self.labels.context(k)}"
+            raise ConfigError(f"The effect on {place} has no mean or no standard deviation above 0; give both.")
+        if self.effects is not None:
+            before, both = self.effects, known & self.effects.known
+            differ = (before.mean != effects.mean) | (before.std != effects.std)
+            for k, j in np.argwhere(both & differ).tolist():
+                place = f"{self.labels.variable(j)} in {self.labels.context(k)}"
+                raise ConfigError(f"The effect on {place} is given twice and differs; keep one of the two.")
+            effects = KnownEffects(
+                *(np.where(known, *pair) for pair in zip(_pair(effects), _pair(before), strict=True))
+            )
+        return replace(self.with_targets(np.where(known, np.inf, 0.0)), effects=effects)
+
+    def scaled(self, scaling: Scaling) -> "Knowledge":
+        """The same knowledge for data in scaled units."""
+        return self if self.effects is None else replace(self, effects=self.effects.scaled(scaling))
+
     def combined(self, other: "Knowledge") -> "Knowledge":
         """Both together."""
         both = self.with_edges(other.edge_log_odds).with_targets(other.target_log_odds)
+        if other.effects is not None:
+            both = both.with_effects(other.effects)
         if other.target_count_log is not None:
             for k, log_probs in enumerate(other.target_count_log):
                 both = both.count_targets(k, log_probs)
@@ -176,6 +233,10 @@ class Knowledge:
 
     def _context(self, k: int) -> int:
         return _index(k, self.n_contexts, "context")
+
+
+def _pair(effects: KnownEffects) -> tuple[np.ndarray, np.ndarray]:
+    return effects.mean, effects.std
 
 
 def _added(one: np.ndarray, other: np.ndarray, clash: Callable[[int, int], str]) -> np.ndarray:

@@ -11,6 +11,7 @@ known = { ko = ["a"] }                  # certainly targets; the other variables
 excluded = { ko = ["b"] }               # certainly not targets
 candidates = { drug = ["b", "c"] }      # nothing else is a target
 target_log_odds = "targets.csv"         # columns context,variable,log_odds
+effects = "effects.csv"                 # columns context,variable,mean,std: hard effects that are known
 target_count = [0.2, 0.7, 0.1]          # probabilities of 0, 1, 2 targets in a context, or { mean = 1.0 }
 ```
 """
@@ -30,11 +31,12 @@ from bacadi.data.contexts import ContextData
 from bacadi.data.text import closest, counted, listed, quoted, read_rows
 from bacadi.errors import ConfigError, DataError
 from bacadi.graph.enumerate import log_subsets
-from bacadi.model.knowledge import Knowledge, Labels
+from bacadi.model.knowledge import Knowledge, KnownEffects, Labels
 
 UNKNOWN, KNOWN = "unknown", "known"
 _EDGES, _TARGETS = ("source", "target", "log_odds"), ("context", "variable", "log_odds")
 _LISTED = ("context", "variable", "target")
+_EFFECTS, _SIMULATED = ("context", "variable", "mean", "std"), ("context", "variable", "keeps_parents", "shift", "std")
 
 
 def labels_of(data: ContextData) -> Labels:
@@ -45,7 +47,8 @@ def labels_of(data: ContextData) -> Labels:
 def stated(data: ContextData, targets: str, section: Mapping[str, Any], config: Path | None) -> Knowledge:
     """All that a command line says of these data: `--targets` and the section `[knowledge]` of `--config`."""
     where, folder = ("the configuration", Path()) if config is None else (quoted(config.name), config.parent)
-    return from_section(section, labels_of(data), folder, where).known_targets(named_targets(targets, data))
+    known = from_section(section, labels_of(data), folder, where).scaled(data.scaling)
+    return known.known_targets(named_targets(targets, data))
 
 
 @dataclass(frozen=True)
@@ -184,6 +187,23 @@ def _log_odds(knowledge: Knowledge, value: Any, place: _Statement, columns: tupl
     return knowledge.with_edges(cells) if of_edges else knowledge.with_targets(cells)
 
 
+def _effects(knowledge: Knowledge, value: Any, place: _Statement) -> Knowledge:
+    """Hard effects from a table of names, mean and standard deviation, or from the `truth_effects.csv` of a task."""
+    if not isinstance(value, str):
+        place.refuse(f"is {shown(value)}; give the name of a CSV file with the columns {','.join(_EFFECTS)}")
+    mean, std = np.full((2, *knowledge.target_log_odds.shape), np.nan)
+    for _, at, row in _table(place.folder / value, "file of effects", (_EFFECTS, _SIMULATED), place):
+        if len(row) == len(_SIMULATED) and row[2] != "0":
+            at.refuse("is an effect that keeps the parents of its target; only hard effects can be told, so remove it")
+        cell, numbers = (at.context(row[0]), at.variable(row[1])), [_finite(text, at) for text in row[-2:]]
+        if numbers[1] <= 0:
+            at.refuse(f"has the standard deviation {quoted(row[-1])}; give a number above 0")
+        if not np.isnan(mean[cell]) and [mean[cell], std[cell]] != numbers:
+            at.refuse("differs from an earlier line on the same context and variable; keep one of the two")
+        mean[cell], std[cell] = numbers
+    return knowledge.with_effects(KnownEffects(mean, std))
+
+
 def _table(
     path: Path, noun: str, headers: tuple[tuple[str, ...], ...], place: _Statement
 ) -> list[tuple[int, _Statement, list[str]]]:
@@ -213,6 +233,16 @@ def _number(text: str, place: _Statement) -> float:
     return number
 
 
+def _finite(text: str, place: _Statement) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        place.refuse(f"has {quoted(text)} where a number belongs; correct it")
+    return number
+
+
 _READERS: dict[str, Callable[[Knowledge, Any, _Statement], Knowledge]] = {
     "forbidden": partial(_edges, log_odds=-math.inf),
     "required": partial(_edges, log_odds=math.inf),
@@ -224,6 +254,7 @@ _READERS: dict[str, Callable[[Knowledge, Any, _Statement], Knowledge]] = {
     "candidates": _candidates,
     "target_log_odds": partial(_log_odds, columns=_TARGETS),
     "target_count": _target_count,
+    "effects": _effects,
 }
 
 
@@ -290,7 +321,7 @@ def to_record(knowledge: Knowledge) -> dict[str, Any]:
     """All that is known, fit for JSON: rows of two names and log odds, and log probabilities of numbers of targets.
 
     >>> to_record(Knowledge.none(2, 1, Labels(("a", "b"), ("ko",))).forbid(0, 1))
-    {'edges': [['a', 'b', '-inf']], 'targets': [], 'max_parents': None, 'target_counts': None}
+    {'edges': [['a', 'b', '-inf']], 'targets': [], 'max_parents': None, 'target_counts': None, 'effects': []}
     """
     variables, contexts, counts = knowledge.labels.variables, knowledge.labels.contexts, knowledge.target_count_log
     return {
@@ -298,19 +329,33 @@ def to_record(knowledge: Knowledge) -> dict[str, Any]:
         "targets": _named_cells(knowledge.target_log_odds, contexts, variables),
         "max_parents": knowledge.max_parents,
         "target_counts": None if counts is None else [[_plain(value) for value in row] for row in counts.tolist()],
+        "effects": _named_effects(knowledge),
     }
 
 
 def from_record(record: Mapping[str, Any], labels: Labels) -> Knowledge:
     """The inverse of `to_record`."""
     d, m, counts = len(labels.variables), len(labels.contexts), record["target_counts"]
-    return Knowledge(
+    known = Knowledge(
         _cells(record["edges"], labels.variables, labels.variables),
         record["max_parents"],
         _cells(record["targets"], labels.contexts, labels.variables),
         None if counts is None else np.array(counts, float).reshape(m, d + 1),
         labels,
     )
+    mean, std = np.full((2, m, d), np.nan)
+    for context, variable, *numbers in record.get("effects", ()):
+        cell = labels.contexts.index(context), labels.variables.index(variable)
+        mean[cell], std[cell] = map(float, numbers)
+    return known if np.isnan(mean).all() else known.with_effects(KnownEffects(mean, std))
+
+
+def _named_effects(knowledge: Knowledge) -> list[list[Any]]:
+    effects, (variables, contexts) = knowledge.effects, (knowledge.labels.variables, knowledge.labels.contexts)
+    if effects is None:
+        return []
+    cells = np.argwhere(effects.known).tolist()
+    return [[contexts[k], variables[j], float(effects.mean[k, j]), float(effects.std[k, j])] for k, j in cells]
 
 
 def _named_cells(cells: np.ndarray, first: tuple[str, ...], second: tuple[str, ...]) -> list[list[Any]]:

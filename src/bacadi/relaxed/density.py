@@ -19,6 +19,7 @@ from bacadi.data.contexts import ContextData, Scaling
 from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError
 from bacadi.model.effects import Effect, HardGaussian, SoftGaussian
+from bacadi.model.knowledge import KnownEffects
 from bacadi.model.mechanism import AbstractMechanism, Mechanism
 from bacadi.model.model import Model
 from bacadi.model.noise import gaussian_log_likelihood, log_mean_exp, log_normal
@@ -67,10 +68,15 @@ class HardTheta(NamedTuple):
 
 
 class RelaxedHard(RelaxedEffect):
-    """`HardGaussian`: x_j ~ N(μ_kj, σ_I²), parents cut off."""
+    """`HardGaussian`: x_j ~ N(μ_kj, σ_I²), parents cut off.
+
+    Where an effect is known, its density stands in place of that of the particle, whose own μ then speaks of nothing:
+    it has the density of an untargeted one.
+    """
 
     effect: HardGaussian = eqx.field(static=True)
     moments: ContextMoments
+    known: HardTheta | None = None
 
     def init(self, key: RandomKey) -> HardTheta:
         shape, dtype, start = self.moments.mean.shape, self.moments.mean.dtype, self.effect.noise.initial
@@ -87,11 +93,15 @@ class RelaxedHard(RelaxedEffect):
         around, std = self.effect.mean_prior_mean, self.effect.mean_prior_std
         of_mean = [log_normal(mean, around, std * unit) for unit in noise.prior_units(log_std)]
         log_prior = log_mean_exp(of_mean) + noise.log_prior(log_std)
-        targeted = (fitted + log_prior)[:, None, :]
-        if not self.effect.pseudo_prior:
-            return targeted, jnp.zeros((len(targeted), 1, 1), targeted.dtype)
-        # With σ inferred its prior stands beside p(μ | x_k, σ), which is a proper density still.
-        return targeted, (log_normal(mean, *self._mean_given_data(log_std)) + noise.log_prior(log_std))[:, None, :]
+        targeted, untargeted = fitted + log_prior, jnp.zeros((len(mean), 1), mean.dtype)
+        if self.effect.pseudo_prior:
+            # With σ inferred its prior stands beside p(μ | x_k, σ), which is a proper density still.
+            untargeted = log_normal(mean, *self._mean_given_data(log_std)) + noise.log_prior(log_std)
+        if self.known is not None:
+            told = self.moments.squares + count * (self.moments.mean - self.known.mean) ** 2
+            fitted = gaussian_log_likelihood(count, told, self.known.log_noise_std)
+            targeted = jnp.where(jnp.isnan(self.known.mean), targeted, fitted + untargeted)
+        return targeted[:, None, :], untargeted[:, None, :]
 
     def labelled(self, theta_int: HardTheta) -> dict[str, Labelled]:
         parts = {"effect_mean": Labelled(theta_int.mean, ("context", "node"))}
@@ -100,6 +110,10 @@ class RelaxedHard(RelaxedEffect):
         return parts
 
     def rescaled(self, theta_int: HardTheta, graph: np.ndarray, scaling: Scaling) -> HardTheta:
+        if self.known is not None:
+            log_std = self.effect.noise.log_std(theta_int.log_noise_std)
+            pairs = zip(self.known, (theta_int.mean, log_std), strict=True)
+            theta_int = HardTheta(*(np.where(np.isnan(told), own, told) for told, own in pairs))  # type: ignore[arg-type]
         mean = theta_int.mean * scaling.scale + scaling.shift
         noise: Any = self.effect.noise.rescaled(theta_int.log_noise_std, scaling.scale)
         return HardTheta(mean, noise if noise is None else noise + np.zeros(mean.shape, mean.dtype))
@@ -180,7 +194,12 @@ class Density(eqx.Module):
 
     @classmethod
     def of(
-        cls, model: Model, data: ContextData, known_targets: np.ndarray | None = None, dtype: jnp.dtype = FLOAT32
+        cls,
+        model: Model,
+        data: ContextData,
+        known_targets: np.ndarray | None = None,
+        dtype: jnp.dtype = FLOAT32,
+        known_effects: KnownEffects | None = None,
     ) -> "Density":
         """Bring the data to the device; refuse a model without a differentiable reading."""
         if not isinstance(model.graph_prior, SmoothPrior):
@@ -192,6 +211,9 @@ class Density(eqx.Module):
             known_targets = np.full((data.n_contexts, data.n_variables), np.nan)
         rows, moments = mechanisms.prepare(model.mechanism, data, dtype), mechanisms.context_moments(data, dtype)
         effect = relaxed_effect(model.effect, model.mechanism, moments, rows)
+        if known_effects is not None and isinstance(effect, RelaxedHard):
+            told = HardTheta(jnp.asarray(known_effects.mean, dtype), jnp.asarray(np.log(known_effects.std), dtype))
+            effect = RelaxedHard(effect.effect, effect.moments, told)
         return cls(model, rows, effect, jnp.asarray(known_targets, dtype))
 
     @property

@@ -102,8 +102,10 @@ def signed_uniform(rng: np.random.Generator, low: float, high: float, shape: tup
 
 
 class Unperturbed(NamedTuple):
-    """What an effect may build on: the noise of the network (None if not Gaussian), and how both are drawn anew."""
+    """What an effect may build on: the parameters of the network and its noise (None if not Gaussian), and how both
+    are drawn anew."""
 
+    theta: Theta
     noise_std: PerVariable | None
     noise: UniformNoise
     redraw: Callable[[np.random.Generator, PerVariable], Theta]
@@ -185,6 +187,27 @@ class Soft(AbstractTrueEffect):
         return _soft(targets, shift, std, theta)
 
 
+class Damped(AbstractTrueEffect):
+    """x_j = c f_j(parents) + s + noise with c = U[low, high] and s = N(mean, mean_std²), for linear mechanisms.
+
+    Damping and shift belong to a context: all its targets share them, as in the recipe of the iBGe score
+    (github.com/jackkuipers/iBGe), whose values are the defaults.
+    """
+
+    low: float = option(0.1, least=0)
+    high: float = option(1.0, least=0)
+    mean: float = 1.0
+    mean_std: float = option(0.1, least=0)
+
+    def draw(self, rng: np.random.Generator, targets: Targets, base: Unperturbed) -> Effects:
+        if not isinstance(base.theta, LinearTheta) or base.noise_std is None:
+            raise ConfigError("An effect of type damped shrinks linear weights; choose linear mechanisms with it.")
+        shift = rng.normal(self.mean, self.mean_std, size=(len(targets), 1))
+        damping = rng.uniform(self.low, self.high, size=len(targets))
+        own = tuple(base.theta._replace(weight=factor * base.theta.weight) for factor in damping)
+        return _soft(targets, shift, base.noise_std, own)
+
+
 def hard_effects(targets: Targets, mean: Float[np.ndarray, "m d"] | float, variance: float) -> Effects:
     """x_j ~ N(mean, variance) at the targets, whatever the parents."""
     nothing = np.zeros(targets.shape, dtype=bool)
@@ -222,14 +245,26 @@ class TargetDesign(Choice):
             return targets
         for k in range(n):
             least_used_first = np.lexsort((rng.random(d), targets.sum(axis=0)))
-            targets[k, least_used_first[: self.targets_per_context]] = 1
+            targets[k, least_used_first[: self.draw_number(rng)]] = 1
         return targets
+
+    def draw_number(self, rng: np.random.Generator) -> int:
+        """How many targets the next context has."""
+        return self.targets_per_context
 
 
 class Interventions(TargetDesign):
-    """Which variables the training contexts target (see `TargetDesign`), and how."""
+    """Which variables the training contexts target (see `TargetDesign`), and how.
+
+    A Poisson number of mean `further_targets` is added to `targets_per_context` where `n_contexts` is given.
+    """
 
     effect: AbstractTrueEffect = Hard()
+    further_targets: float = option(0.0, least=0)
+
+    def draw_number(self, rng: np.random.Generator) -> int:
+        further = int(rng.poisson(self.further_targets)) if self.further_targets else 0
+        return self.targets_per_context + further
 
 
 class HeldOut(Choice):
@@ -279,9 +314,11 @@ class SyntheticSpec(AbstractSpec):
         d = self.n_variables
         graph = self.graph.draw(streams[0], d)
         network = CausalNetwork(graph, *self._parameters(streams[1], graph, self.noise.draw_std(streams[2], d)))
-        base = Unperturbed(
-            network.noise_std, self.noise, lambda rng, noise_std: self._parameters(rng, graph, noise_std)[1]
-        )
+
+        def redraw(rng: np.random.Generator, noise_std: PerVariable) -> Theta:
+            return self._parameters(rng, graph, noise_std)[1]
+
+        base = Unperturbed(network.theta, network.noise_std, self.noise, redraw)
         training, test = self.interventions, self.held_out
         effects = training.effect.draw(streams[3], training.draw_targets(streams[3], d), base)
         data = _sample(streams[4], network, effects, (self.n_observational, training.rows_per_context))

@@ -77,7 +77,7 @@ class MCMC(AbstractCollapsedMethod):
         """Draw graphs and states by parallel tempering, then the parameters of each draw."""
         from bacadi.inference.mcmc.run import TemperingRun, pooled
 
-        collapsed = collapse(problem.model, problem.standardized, problem.knowledge, self.max_parents)
+        collapsed = collapse(problem.model, problem.standardized, problem.scaled_knowledge, self.max_parents)
         checkpoint, finish = checkpoint_of(monitor, problem, self), partial(seconds_to_finish, problem)
         run = TemperingRun(
             collapsed, problem.standardized, self, problem.seed, monitor, checkpoint, finish, problem.extends

@@ -18,6 +18,7 @@ from bacadi.inference.method import AbstractMethod, Monitor, Problem, Progress
 from bacadi.inference.svgd import estimators
 from bacadi.inference.svgd.kernel import SteinKernel
 from bacadi.inference.svgd.particles import to_posterior
+from bacadi.model.effects import HardGaussian
 from bacadi.model.model import Model
 from bacadi.posterior.posterior import Posterior
 from bacadi.posterior.weights import Tempered
@@ -97,6 +98,8 @@ class SVGD(AbstractMethod):
         if isinstance(self.reader, estimators.FromChains) and not isinstance(self.estimator, estimators.GibbsEstimator):
             raise ConfigError("Particles can be read by their chains only with the estimator 'gibbs'; choose it.")
 
+    takes_effects = True
+
     @property
     def n_results(self) -> int:
         return self.n_particles
@@ -104,13 +107,17 @@ class SVGD(AbstractMethod):
     def check(self, problem: Problem) -> None:
         super().check(problem)
         Density.of(problem.model, PROBE)  # refuses a model without a differentiable reading
+        if problem.knowledge.effects is not None and not isinstance(problem.model.effect, HardGaussian):
+            raise ConfigError(
+                'The knowledge gives hard effects and the model has others; give it effect = "hard" or drop them.'
+            )
 
     def fit(self, problem: Problem, monitor: Monitor) -> Posterior:
         """Move particles around the prior to the posterior and read them as weighted draws."""
         data, model = problem.standardized, problem.model
         with jax.enable_x64(self.double):
             dtype = jnp.dtype("float64" if self.double else "float32")
-            density = Density.of(model, data, problem.known_targets, dtype)
+            density = Density.of(model, data, problem.known_targets, dtype, problem.scaled_knowledge.effects)
             descent = Descent(self, density, jax.random.key(problem.seed))
             state, trace = run(descent, monitor, checkpoint_of(monitor, problem, self))
             return to_posterior(descent, state, trace, problem)
