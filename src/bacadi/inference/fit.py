@@ -60,11 +60,13 @@ def fit(
     knowledge = knowledge or Knowledge.none(data.n_variables, data.n_contexts, Labels(data.variables, data.contexts))
     problem = Problem(data, model, knowledge.known_targets(known_targets), seed, extends)
     method.check(problem)
-    posterior = method.fit(problem, monitor or Monitor())
-    attrs = {
+    monitor = monitor or Monitor()
+    problem, chosen = method.settled(problem, monitor)
+    posterior = method.fit(problem, monitor)
+    attrs = chosen | {
         "method": name_of_method(method),
         "seed": seed,
-        "configuration": configuration_table(model if method.reads_model else None, method),
+        "configuration": configuration_table(problem.model if method.reads_model else None, method),
     }
     return replace(posterior, attrs=posterior.attrs | attrs)
 
