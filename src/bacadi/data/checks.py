@@ -86,6 +86,9 @@ def _rows(index: pd.Index, mask: Mask) -> str:
 LARGEST = float(np.sqrt(np.finfo(np.float32).max))
 SMALLEST = float(np.sqrt(np.finfo(np.float32).tiny))
 
+MIN_PRESENT = 5
+"""Fewest values of a column from which its missing ones are completed."""
+
 _SPELLINGS = (
     (r"\s*[-+]?\d*,\d+(?:[eE][-+]?\d+)?\s*", "a decimal comma,", "write numbers with a point, as in 1.5"),
     (r"\s*[-+]?\d{1,3}(?:,\d{3})+(?:\.\d*)?\s*", "a number with thousands separators,", "write digits without commas"),
@@ -124,8 +127,10 @@ def _number(cell: object) -> float:
         return np.nan
 
 
-def cell_findings(series: pd.Series, values: Float[np.ndarray, " n"], text: Mask) -> Findings:
+def cell_findings(series: pd.Series, values: Float[np.ndarray, " n"], text: Mask, may_miss: bool = False) -> Findings:
     """Check the cells of one column, read by `to_numbers`: each kind that is not a usable number, with its first row.
+
+    Cells that `may_miss` are counted in a note, unless they are nearly all there is.
 
     >>> column = pd.Series([1, None, "high"], dtype=object, name="a")
     >>> [finding.code for finding in cell_findings(column, *to_numbers(column))]
@@ -135,9 +140,13 @@ def cell_findings(series: pd.Series, values: Float[np.ndarray, " n"], text: Mask
     if text.any():
         yield error("text", f"{column} has {_text(series, text)}.")
     missing, infinite = np.isnan(values) & ~text, np.isinf(values)
-    if missing.any():
-        remedy = "fill in the value, or drop the row or the column"
-        yield error("missing", f"{column} has no value in {_rows(index, missing)}; {remedy}.")
+    if missing.any() and may_miss and missing.sum() <= len(values) - MIN_PRESENT:
+        share = f"{missing.sum()} of {len(values)} rows ({missing.mean():.1%})"
+        yield note("imputed", f"{column} has no value in {share}, which are completed several times.")
+    elif missing.any():
+        remedy = "fill in the value, drop the column (--drop), or see --missing drop and --missing impute"
+        few = ", with too few values to complete it" if may_miss else ""
+        yield error("missing", f"{column} has no value in {_rows(index, missing)}{few}; {remedy}.")
     if infinite.any():
         remedy = "replace it by a number, or drop the row (a logarithm of 0 is a common cause)"
         yield error("infinite", f"{column} has an infinite value in {_rows(index, infinite)}; {remedy}.")
@@ -171,7 +180,7 @@ def _text(series: pd.Series, text: Mask) -> str:
 # ------------------------------------------------------------------------------------------------------------ labels
 
 MIN_ROWS = 2
-"""Fewest rows of a context: with a single row a changed mechanism cannot be told from noise."""
+"""Fewest rows that at least one context needs: from single rows alone a changed mechanism cannot be told from noise."""
 
 _FEW_ROWS = 5
 
@@ -186,7 +195,7 @@ def label_findings(index: pd.Index, counts: Counter[str], missing: Mask, observa
 
     >>> index, missing = pd.RangeIndex(2, 6, name=LINE_INDEX), np.array([False, False, False, True])
     >>> [finding.code for finding in label_findings(index, Counter(wt=2, ko=1), missing, "wt")]
-    ['missing-context', 'small-context', 'few-rows']
+    ['missing-context', 'single-row', 'few-rows']
     """
     if missing.any():
         remedy = "write the context of every row, or drop the row"
@@ -201,20 +210,35 @@ def label_findings(index: pd.Index, counts: Counter[str], missing: Mask, observa
 
 def _context_sizes(counts: Counter[str]) -> Findings:
     """Contexts with too few rows; if none has a second row, the column is a row number and not a context."""
-    if len(counts) == counts.total() > 2:
+    if counts and max(counts.values()) < MIN_ROWS and counts.total() > 1:
         what = f"Every one of the {len(counts)} rows has its own context (the first is {quoted(next(iter(counts)))})"
-        remedy = "so the context column looks like a row number; name the column that groups the rows"
-        yield error("context-is-index", f"{what}, {remedy}.")
+        if len(counts) > 2 and _are_row_numbers(list(counts)):
+            remedy = "so the context column looks like a row number; name the column that groups the rows"
+            yield error("context-is-index", f"{what}, {remedy}.")
+        else:
+            remedy = (
+                "add replicates of at least one of them, best of the control, or merge contexts of the same treatment"
+            )
+            yield error("small-context", f"{what}, and nothing tells an effect from noise; {remedy}.")
         return
-    for label, count in counts.items():
-        if count < MIN_ROWS:
-            what = f"Context {quoted(label)} has only {counted(count, 'row')} and needs at least {MIN_ROWS}"
-            remedy = "add rows, merge it with a context of the same treatment, or drop it"
-            yield error("small-context", f"{what}; {remedy}.")
+    single = [label for label, count in counts.items() if count < MIN_ROWS]
+    if single:
+        which = (
+            f"Context {listed(single)} has" if len(single) == 1 else f"{len(single)} contexts ({listed(single)}) have"
+        )
+        remark = "what noise is comes from the contexts with more rows"
+        yield note("single-row", f"{which} a single row; {remark}.")
     few = [label for label, count in counts.items() if MIN_ROWS <= count < _FEW_ROWS]
     if few:
         which, it = (f"Context {listed(few)} has", "it") if len(few) == 1 else (f"Contexts {listed(few)} have", "them")
         yield note("few-rows", f"{which} fewer than {_FEW_ROWS} rows; expect wide uncertainty about {it}.")
+
+
+def _are_row_numbers(labels: list[str]) -> bool:
+    """Whether labels count up one by one, as an index does; one row per experiment is a design with names."""
+    return all(label.strip().isdigit() for label in labels) and bool(
+        (np.diff([int(label) for label in labels]) == 1).all()
+    )
 
 
 def _design(counts: Counter[str], observational: str | None) -> Findings:

@@ -1,0 +1,19 @@
+"""The flags that say what is made of the columns of a table, shared by all commands that read one."""
+
+from typing import Annotated
+
+import typer
+
+Transform = Annotated[
+    str | None,
+    typer.Option(help="none, log, log1p, asinh, normal-scores or auto, for all columns or as COLUMN=MAP,…"),
+]
+Variables = Annotated[str | None, typer.Option(help="Columns that are variables: a,b,… (default: all).")]
+Drop = Annotated[str | None, typer.Option(help="Columns that are none: a,b,…")]
+DropConstant = Annotated[bool, typer.Option("--drop-constant", help="Leave out columns of one value.")]
+Thin = Annotated[int | None, typer.Option(help="Use every N-th row of each context, in file order.")]
+Missing = Annotated[
+    str | None,
+    typer.Option(help="Cells without a value: refuse, drop (their rows) or impute (several times, pooled)."),
+]
+Block = Annotated[str | None, typer.Option(help="Column of batches, donors or days, each with its own intercept.")]
