@@ -3,11 +3,21 @@
 import json
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bacadi.commands.columns import Block, Drop, DropConstant, Missing, Thin, Transform, Variables
+from bacadi.commands.columns import (
+    Block,
+    Drop,
+    DropConstant,
+    Missing,
+    MissingValue,
+    Outliers,
+    Thin,
+    Transform,
+    Variables,
+)
 from bacadi.errors import BAD_INPUT, ConfigError
 
 if TYPE_CHECKING:
@@ -28,6 +38,8 @@ def check(
     drop_constant: DropConstant = False,
     thin: Thin = None,
     missing: Missing = None,
+    missing_value: MissingValue = None,
+    outliers: Outliers = None,
     block: Block = None,
     config: Annotated[Path | None, typer.Option(help="TOML file whose section data says the same.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
@@ -37,8 +49,15 @@ def check(
     from bacadi.data.doctor import which_context
     from bacadi.data.tables import read_table
 
-    of_columns = {"transform": transform, "variables": variables, "drop": drop, "drop_constant": drop_constant}
-    columns = choose_columns(config, of_columns | {"thin": thin, "missing": missing, "block": block})
+    of_columns: dict[str, Any] = {
+        "transform": transform,
+        "variables": variables,
+        "drop": drop,
+        "drop_constant": drop_constant,
+    }
+    of_columns |= {"thin": thin, "missing": missing, "missing_value": missing_value}
+    of_columns |= {"outliers": outliers, "block": block}
+    columns = choose_columns(config, of_columns)
     table = read_table(data, context, columns.block)
     if context is None:
         raise ConfigError(which_context(table, "--context COLUMN"))

@@ -16,4 +16,11 @@ Missing = Annotated[
     str | None,
     typer.Option(help="Cells without a value: refuse, drop (their rows) or impute (several times, pooled)."),
 ]
+MissingValue = Annotated[
+    float | None, typer.Option(help="Number that stands for a missing cell: -999, or 0 for what was not measured.")
+]
+Outliers = Annotated[
+    str | None,
+    typer.Option(help="Rows far off given the rest of the row: keep, drop, or auto (drop where tails are heavy)."),
+]
 Block = Annotated[str | None, typer.Option(help="Column of batches, donors or days, each with its own intercept.")]

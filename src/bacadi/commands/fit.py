@@ -2,11 +2,21 @@
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from bacadi.commands.columns import Block, Drop, DropConstant, Missing, Thin, Transform, Variables
+from bacadi.commands.columns import (
+    Block,
+    Drop,
+    DropConstant,
+    Missing,
+    MissingValue,
+    Outliers,
+    Thin,
+    Transform,
+    Variables,
+)
 from bacadi.config.names import BASELINE, MECHANISM, METHOD, NAMES
 from bacadi.errors import ConfigError
 
@@ -44,6 +54,8 @@ def fit(
     drop_constant: DropConstant = False,
     thin: Thin = None,
     missing: Missing = None,
+    missing_value: MissingValue = None,
+    outliers: Outliers = None,
     block: Block = None,
     draws: Annotated[int | None, typer.Option(help="mcmc, exact: number of draws.")] = None,
     sweeps: Annotated[int | None, typer.Option(help="mcmc: length of the run.")] = None,
@@ -80,8 +92,15 @@ def fit(
     flags = {"--model": model, "--draws": draws, "--sweeps": sweeps, "--time-budget": time_budget}
     flags |= {"--replicas": replicas, "--particles": particles, "--steps": steps, "--samples": samples, "--jobs": jobs}
     configuration = configure(method, preset, config, flags)
-    of_columns = {"transform": transform, "variables": variables, "drop": drop, "drop_constant": drop_constant}
-    columns = choose_columns(config, of_columns | {"thin": thin, "missing": missing, "block": block})
+    of_columns: dict[str, Any] = {
+        "transform": transform,
+        "variables": variables,
+        "drop": drop,
+        "drop_constant": drop_constant,
+    }
+    of_columns |= {"thin": thin, "missing": missing, "missing_value": missing_value}
+    of_columns |= {"outliers": outliers, "block": block}
+    columns = choose_columns(config, of_columns)
     request = Request(data, context, observational, seed, standardize, targets, config, checkpoint_every, columns)
     run = RunFolder.prepare(out, request, configuration, overwrite)
     if resume and holds_run(out):

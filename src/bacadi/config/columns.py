@@ -9,15 +9,17 @@ from bacadi.config.choices import REFUSED, Choice, option, rules_of, shown
 from bacadi.config.codec import Place, Table, build
 from bacadi.config.layers import DATA, read_sections
 from bacadi.data import preparation
+from bacadi.data.changes import far_rows
 from bacadi.data.checks import Finding, note
 from bacadi.data.contexts import ContextData
 from bacadi.data.doctor import Diagnosis, examine
-from bacadi.data.symptoms import symptoms
+from bacadi.data.symptoms import has_tails, symptoms
 from bacadi.data.text import counted, listed, quoted
 from bacadi.data.transforms import AUTO, KINDS, NONE
 from bacadi.errors import ConfigError
 
 REFUSE, DROP, IMPUTE = "refuse", "drop", "impute"
+KEEP = "keep"
 
 
 class Reading(NamedTuple):
@@ -31,8 +33,10 @@ class Columns(Choice):
     """Which columns and rows of a table are used, and on which scale.
 
     `transform` holds names of maps: one for all columns, or `column=map` for some. `thin` takes every so many rows of
-    each context; rows with missing cells are refused, dropped, or completed several times (`impute`). `block` is a
-    column of labels (batch, donor, day), each with an intercept of its own.
+    each context; rows with missing cells are refused, dropped, or completed several times (`impute`), and
+    `missing_value` is a number that stands for a missing cell (-999, or 0 where nothing was measured). `block` is a
+    column of labels (batch, donor, day), each with an intercept of its own. `outliers` leaves out rows that are far off
+    given the rest of their row (`changes.far_rows`), always or, with "auto", where a column has heavy tails.
 
     >>> Columns(transform=("Raf=log", "Mek=none")).maps()
     {'Raf': 'log', 'Mek': 'none'}
@@ -44,11 +48,15 @@ class Columns(Choice):
     drop_constant: bool = False
     thin: int = option(1, least=1)
     missing: str = option(REFUSE, among=(REFUSE, DROP, IMPUTE))
+    missing_value: float | None = option(None, none="none")
+    outliers: str = option(KEEP, among=(KEEP, DROP, AUTO))
     block: str | None = option(None, none="none")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.maps()
+        if self.missing_value is not None and self.missing == REFUSE:
+            raise ConfigError(f"missing_value has no effect with missing = {REFUSE}; give {DROP} or {IMPUTE} there.")
         both = sorted(set(self.variables or ()) & set(self.drop))
         if both:
             raise ConfigError(f"variables and drop both name {quoted(both[0])}; keep one of the two.")
@@ -81,6 +89,8 @@ class Columns(Choice):
         if self.thin > 1 and context in map(str, table.columns):
             table = preparation.thinned(table, context, self.thin)
             notes.append(note("thinned", f"Every {self.thin}. row of each context is used: {len(table)} of {n_rows}."))
+        if self.missing_value is not None:
+            table = preparation.without_value(table, self.missing_value, labels)
         if self.missing == DROP:
             whole = preparation.complete_rows(table, labels)
             if len(whole) < len(table):
@@ -102,6 +112,11 @@ class Columns(Choice):
             return Reading(None, found.with_findings(notes))
         data = examination.data().transformed(self.maps())
         told = [note("transform", sentence) for sentence in data.transforms.words(data.variables)]
+        if self.outliers == DROP or (self.outliers == AUTO and has_tails(data)):
+            far = far_rows(data.x, data.context)
+            what = f"{counted(int(far.sum()), 'row')} of {data.n_rows} ({far.mean():.1%}) are far off given the rest"
+            told += [note("outliers", f"{what} of their row and are left out.")] if far.any() else []
+            data = data.rows(~far)
         return Reading(data, found.with_findings([*notes, *told, *symptoms(data)]))
 
 

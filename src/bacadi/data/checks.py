@@ -144,7 +144,7 @@ def cell_findings(series: pd.Series, values: Float[np.ndarray, " n"], text: Mask
         share = f"{missing.sum()} of {len(values)} rows ({missing.mean():.1%})"
         yield note("imputed", f"{column} has no value in {share}, which are completed several times.")
     elif missing.any():
-        remedy = "fill in the value, drop the column (--drop), or see --missing drop and --missing impute"
+        remedy = "fill in the value, drop the column (--drop), or drop or complete such rows (--missing drop or impute)"
         few = ", with too few values to complete it" if may_miss else ""
         yield error("missing", f"{column} has no value in {_rows(index, missing)}{few}; {remedy}.")
     if infinite.any():
@@ -289,6 +289,7 @@ COLLINEAR_VIF = 1e3
 
 SCALE_RATIO = 1e6
 COUNT_SKEWNESS = 2.0
+COUNTS_FROM = 100
 _ROUNDING = 1e-13
 
 
@@ -390,13 +391,15 @@ def _units(x: Matrix, names: Names) -> Findings:
         what = f"The spread of column {quoted(names[high])} (standard deviation {spread[high]:.2g})"
         than = f"is over a million times that of column {quoted(names[low])} ({spread[low]:.2g})"
         yield warning("scales", f"{what} {than}; standardise the data or change the units.")
-    whole = np.flatnonzero((x.min(axis=0) >= 0) & (x.max(axis=0) >= 10) & (x == np.rint(x)).all(axis=0))
+    # Counts begin at or near 0; bytes, prices and intensities are whole numbers too and do not.
+    low = (x.min(axis=0) >= 0) & (np.quantile(x, 0.1, axis=0) < COUNTS_FROM)
+    whole = np.flatnonzero(low & (x.max(axis=0) >= 10) & (x == np.rint(x)).all(axis=0))
     skewness = (((x[:, whole] - x[:, whole].mean(axis=0)) / spread[whole]) ** 3).mean(axis=0)
     skewed = [names[j] for j in whole[skewness > COUNT_SKEWNESS]]
     if skewed:
         verb, whose = ("holds", "its") if len(skewed) == 1 else ("hold", "their")
         what = f"{counted(len(skewed), 'column')} {verb} counts with a long right tail ({listed(skewed)})"
-        remedy = f"so take the logarithm of 1 + {whose} values (first divide by the library size, if any)"
+        remedy = f"so take the logarithm of 1 + {whose} values (--transform log1p, divided by the library size, if any)"
         yield warning("counts", f"{what}; the models assume Gaussian noise, {remedy}.")
     for j in np.flatnonzero((np.diff(x, axis=0) == 1).all(axis=0)) if len(x) >= 5 else ():
         what = f"Column {quoted(names[j])} counts the rows one by one and looks like a row number"
@@ -416,11 +419,20 @@ def row_findings(index: pd.Index, x: Matrix, names: Names, labels: Names) -> Fin
     yield from _constant_in_context(x, names, labels)
     # Whole numbers repeat by chance (counts, on/off states); measured decimals do not.
     repeats = np.flatnonzero(pd.DataFrame(x).duplicated())
+    # Nor do cells that hold the commonest value of their column (zeros of sparse cells): at least half must be others.
+    common = np.array([_commonest(column) for column in x.T])
+    repeats = repeats[(x[repeats] != common).mean(axis=1) >= 0.5]
     if len(repeats) and (x != np.rint(x)).any():
         first = int(np.argmax((x == x[repeats[0]]).all(axis=1)))
         example = f"(first: {row_name(index, repeats[0])} repeats {row_name(index, first)})"
         what = f"{counted(len(repeats), 'row')} repeat the values of an earlier row {example}"
         yield warning("repeated-rows", f"{what}; drop them if a sample was entered twice.")
+
+
+def _commonest(column: Float[np.ndarray, " n"]) -> float:
+    """The value that most rows have, NaN where no two rows share one."""
+    values, counts = np.unique(column, return_counts=True)
+    return float(values[np.argmax(counts)]) if counts.max() > 2 else np.nan
 
 
 def _constant_in_context(x: Matrix, names: Names, labels: Names) -> Findings:

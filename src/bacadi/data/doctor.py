@@ -12,6 +12,7 @@ from jaxtyping import Float
 from bacadi.data import checks
 from bacadi.data.checks import Finding, Findings, Severity, error
 from bacadi.data.contexts import ContextData
+from bacadi.data.symptoms import symptoms
 from bacadi.data.text import closest, counted, listed, quoted
 from bacadi.errors import DataError
 
@@ -97,7 +98,9 @@ def diagnose(df: pd.DataFrame, context: str, observational: str | None = None) -
     >>> found.ok, found.contexts, [finding.code for finding in found.of(Severity.ERROR)]
     (False, (('o', 2), ('i', 2)), ['missing'])
     """
-    return examine(df, context, observational).diagnosis
+    examination = examine(df, context, observational)
+    found = examination.diagnosis
+    return found.with_findings(symptoms(examination.data())) if found.ok else found
 
 
 def examine(

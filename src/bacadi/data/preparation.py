@@ -73,6 +73,22 @@ def thinned(table: pd.DataFrame, context: str, step: int) -> pd.DataFrame:
     return table.loc[every_nth(labels, step)]
 
 
+def without_value(table: pd.DataFrame, value: float, labels: Collection[str]) -> pd.DataFrame:
+    """The table with missing cells where a number stands for them.
+
+    >>> without_value(pd.DataFrame({"a": [1.0, -999.0], "arm": ["wt", "wt"]}), -999, ["arm"])["a"].isna().tolist()
+    [False, True]
+    """
+    columns = [j for j, name in enumerate(map(str, table.columns)) if name not in labels]
+    hits = table.iloc[:, columns] == value
+    if not hits.to_numpy().any():
+        raise DataError(f"No cell has the value {value:g} that is to stand for a missing one; leave that option out.")
+    whole = table.copy()
+    for j, name in zip(columns, hits.columns, strict=True):
+        whole.isetitem(j, table.iloc[:, j].mask(hits[name]))
+    return whole
+
+
 def complete_rows(table: pd.DataFrame, labels: Iterable[str]) -> pd.DataFrame:
     """The rows without a missing number; labels may be missing.
 

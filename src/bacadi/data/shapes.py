@@ -131,7 +131,7 @@ def spikes(x: Rows, context: Contexts) -> tuple[PerColumn, PerColumn]:
 # ------------------------------------------------------------------------------------------ rows that follow each other
 
 _LEAST_SEQUENCE = 8
-_SIGNIFICANT = 4.0
+_SIGNIFICANT, _LEAST_LAG = 4.0, 0.1
 
 
 class Dependence(NamedTuple):
@@ -153,8 +153,9 @@ def dependence(x: Rows, context: Contexts) -> Dependence:
     Autocorrelations ρ_l within contexts, averaged over contexts and columns, give n / (1 + 2 Σ (1 - l/n) ρ_l), the
     number of independent rows whose mean is as exact (Geyer's sum up to the first negative pair, or that of a process
     of first order with Kendall's correction, whichever is larger). If ρ_1 is within four standard errors of what
-    independent rows have, all rows count: shuffled rows show nothing. Nor does an order by value: where a measured
-    column is sorted in every context, the others follow it for no other reason.
+    independent rows have, or below .1 (a drift or a change of batch halfway, which fewer rows would not cure), all rows
+    count: shuffled rows show nothing. Nor does an order by value: where a measured column is sorted in every context,
+    the others follow it for no other reason.
     """
     n_contexts = int(context.max(initial=0)) + 1
     counts = np.bincount(context, minlength=n_contexts)
@@ -173,8 +174,8 @@ def dependence(x: Rows, context: Contexts) -> Dependence:
     # cov(ρ_1 of i, ρ_1 of j) = r_ij² / n for independent rows.
     error = np.sqrt((correlation**2).mean() / n)
     mean = rho[:, rest].mean(axis=1)
-    by_value = any(not _is_clock(x[context == k][:, j]) for j in order for k in used[:1])
-    if by_value or not mean[1] > _SIGNIFICANT * error:
+    by_value = any(not is_clock(x[context == k][:, j]) for j in order for k in used[:1])
+    if by_value or not mean[1] > max(_LEAST_LAG, _SIGNIFICANT * error):
         return Dependence(rho[1], every, order)
     return Dependence(rho[1], np.array([_worth(mean, int(rows), n / len(used)) for rows in counts]), order)
 
@@ -219,6 +220,53 @@ def _ordered(x: Rows, context: Contexts, used: Int[np.ndarray, " c"]) -> Int[np.
     return np.flatnonzero(np.mean(monotone, axis=0) >= 0.9) if monotone else np.zeros(0, dtype=int)
 
 
-def _is_clock(column: Float[np.ndarray, " n"]) -> bool:
+def is_clock(column: Float[np.ndarray, " n"]) -> bool:
     """Whether an ordered column runs evenly, as time stamps and row numbers do and sorted measurements do not."""
     return bool(np.abs(np.corrcoef(column, np.arange(len(column)))[0, 1]) > 0.99)
+
+
+# ------------------------------------------------------------------------------------------------- two groups of rows
+
+_LEAST_GROUPS, _COMPONENTS = 60, 3
+_APART, _BETTER, _SMALLEST = 2.5, 15.0, 0.1
+
+
+def mixture(rows: Rows) -> float | None:
+    """The share of the smaller of two groups into which rows fall, None where they are one.
+
+    Scores on the first principal components are split into two Gaussians by EM. Two groups have means that are Ashman's
+    D = √2 |μ₁ - μ₂| / √(σ₁² + σ₂²) > 2.5 apart, each at least a tenth of the rows, and a likelihood better by far than
+    that of one Gaussian.
+
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=(200, 3))
+    >>> mixture(x) is None, round(mixture(x + 6 * (np.arange(200) < 60)[:, None]), 1)
+    (True, 0.3)
+    """
+    spread = rows.std(axis=0)
+    if len(rows) < _LEAST_GROUPS or not (spread > 0).any():
+        return None
+    z = (rows - rows.mean(axis=0))[:, spread > 0] / spread[spread > 0]
+    scores = z @ np.linalg.svd(z, full_matrices=False)[2][:_COMPONENTS].T
+    found = [share for share in (_two_groups(column / column.std()) for column in scores.T) if share is not None]
+    return found[0] if found else None
+
+
+def _two_groups(z: Float[np.ndarray, " n"]) -> float | None:
+    """The share of the smaller of two Gaussians in a standardised column, None where one describes it as well."""
+    best, n = None, len(z)
+    for start in (-0.8, 0.0, 0.8):
+        weight, mean, std = np.array([0.5, 0.5]), np.array([start - 0.8, start + 0.8]), np.array([0.6, 0.6])
+        for _ in range(100):
+            log_p = np.log(weight / std) - 0.5 * ((z[:, None] - mean) / std) ** 2
+            total = np.logaddexp(log_p[:, 0], log_p[:, 1])
+            r = np.exp(log_p - total[:, None])
+            weight = np.maximum(r.mean(axis=0), 1e-9)
+            mean = (r * z[:, None]).sum(axis=0) / (weight * n)
+            std = np.sqrt((r * (z[:, None] - mean) ** 2).sum(axis=0) / (weight * n) + 1e-3)
+        gain = float(total.sum()) + 0.5 * n
+        if best is None or gain > best[0]:
+            best = gain, weight, mean, std
+    gain, weight, mean, std = best  # type: ignore[misc]
+    apart = np.sqrt(2.0) * abs(mean[0] - mean[1]) / np.sqrt((std**2).sum())
+    return float(weight.min()) if apart > _APART and gain > _BETTER and weight.min() > _SMALLEST else None

@@ -6,13 +6,13 @@ effects then live; `inverse` leads back, so that a change can be told as a diffe
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from scipy.special import ndtri
 
-from bacadi.data.shapes import GAUSSIAN_TAIL, Shapes, shapes
+from bacadi.data.shapes import GAUSSIAN_TAIL, LEAST_ROWS, Shapes, shapes
 from bacadi.data.text import quoted
 from bacadi.errors import ConfigError, DataError
 
@@ -37,7 +37,7 @@ _STORED_KNOTS = 1001
 
 # What counts as not Gaussian: beyond so many standard errors, and by so much that it matters.
 _ERRORS = 4.0
-_SKEWED, _SKEWED_POSITIVE = 0.15, 0.05
+_SKEWED, _SKEWED_POSITIVE = 0.3, 0.05
 _HEAVY = 0.035
 _SPIKE = 0.05
 _FAR_SHARE, _FAR_ROWS = 0.002, 3
@@ -198,36 +198,70 @@ def _decided(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Names and reasons, with "auto" decided.
 
-    None where the column is near Gaussian within contexts, the logarithm where all values are positive and it makes the
-    column near Gaussian, normal scores otherwise. Skewness counts sooner in positive columns: what can only be positive
-    is often multiplicative, and there its spread changes with its level too.
+    None where the column is near Gaussian within contexts; the logarithm where all values are positive and it takes the
+    skewness away, and then for every positive column that it leaves near Gaussian, if most columns want it; normal
+    scores where skewness or a spike remains, unless they bend the column (`_bends`). Heavy tails alone are no reason: a
+    map of values cannot tame noise whose level moves, and bends what was linear.
     """
     auto = [j for j, name in enumerate(names) if name == AUTO]
     if not auto:
         return names, ("",) * len(names)
     values, decided, reasons = x[:, auto], list(names), [""] * len(names)
     positive = np.nanmin(values, axis=0) > 0
-    raw = complaints(shapes(values, context), positive)
-    logs = complaints(shapes(np.log(np.where(positive, values, 1.0)), context), positive)
+    logs = np.log(np.where(positive, values, 1.0))
+    raw, of_logs = judge(shapes(values, context), positive), judge(shapes(logs, context), positive)
+    to_log = positive & raw.skewed & ~of_logs.skewed
+    if to_log.sum() > 0.5 * len(auto):
+        to_log = positive & ~of_logs.skewed
+    scores = Transforms.fitted(values, (NORMAL_SCORES,) * len(auto)).forward(values)
+    bends = _spread_ratio(scores, context) > _BENDS * _spread_ratio(values, context)
     for at, j in enumerate(auto):
-        decided[j], reasons[j] = NONE, raw[at]
-        if raw[at]:
-            decided[j] = "log" if positive[at] and not logs[at] else NORMAL_SCORES
+        decided[j] = NONE
+        if to_log[at]:
+            decided[j], reasons[j] = "log", "it is positive and skewed within contexts"
+        elif (raw.skewed[at] or raw.spike[at]) and not bends[at]:
+            decided[j] = NORMAL_SCORES
+            reasons[j] = "many rows share one value" if raw.spike[at] else "it is skewed within contexts"
     return tuple(decided), tuple(reasons)
 
 
-def complaints(found: Shapes, positive: np.ndarray) -> list[str]:
-    """Why each column is not near Gaussian within contexts; empty where it is, or where too few rows speak."""
-    skewed = np.abs(found.skewness) > np.maximum(
-        np.where(positive, _SKEWED_POSITIVE, _SKEWED), _ERRORS * found.skewness_error()
-    )
+_BENDS = 1.3
+"""A map that makes spreads within contexts so much more unequal than they were has bent the column."""
+
+
+def _spread_ratio(x: Float[np.ndarray, "n d"], context: Int[np.ndarray, " n"]) -> Float[np.ndarray, " d"]:
+    """Geometric standard deviation of the spreads within contexts, beside the one of sampling from a few rows."""
+    spreads = []
+    for k in np.unique(context):
+        rows = x[context == k]
+        if len(rows) >= LEAST_ROWS:
+            spread = np.nanstd(rows, axis=0)
+            spreads.append(np.where(spread > 0, np.log(np.where(spread > 0, spread, 1.0)), np.nan))
+    counted = np.array(spreads)
+    if len(counted) < 2:
+        return np.ones(x.shape[1])
+    few = np.isnan(counted).all(axis=0)
+    return np.where(few, 1.0, np.exp(np.nanstd(np.where(few, 0.0, counted), axis=0)))
+
+
+class Verdicts(NamedTuple):
+    """Which columns are not near Gaussian within contexts, and in which way."""
+
+    skewed: Bool[np.ndarray, " d"]
+    heavy: Bool[np.ndarray, " d"]
+    far: Bool[np.ndarray, " d"]
+    spike: Bool[np.ndarray, " d"]
+
+
+def judge(found: Shapes, positive: Bool[np.ndarray, " d"]) -> Verdicts:
+    """What is beyond four standard errors of a Gaussian's and large enough to matter; nothing where few rows speak.
+
+    Skewness counts sooner in positive columns: what can only be positive is often multiplicative, and then its spread
+    grows with its level.
+    """
+    floor = np.where(positive, _SKEWED_POSITIVE, _SKEWED)
+    skewed = np.abs(found.skewness) > np.maximum(floor, _ERRORS * found.skewness_error())
     heavy = found.tails > GAUSSIAN_TAIL + np.maximum(_HEAVY, _ERRORS * found.tails_error())
     far = (found.far > _FAR_SHARE) & (found.far * found.rows >= _FAR_ROWS)
     spike = (found.spike > _SPIKE) & (found.spike * found.rows >= 2 * _FAR_ROWS)
-    words = (
-        (spike, "many rows share one value"),
-        (skewed, "it is skewed within contexts"),
-        (heavy, "its tails are heavier than Gaussian within contexts"),
-        (far, "some values are far off within contexts"),
-    )
-    return [next((reason for mask, reason in words if mask[j]), "") for j in range(len(found.rows))]
+    return Verdicts(skewed, heavy, far, spike)
