@@ -243,8 +243,7 @@ def mixture(rows: Rows) -> float | None:
     >>> mixture(x) is None, round(mixture(x + 6 * (np.arange(200) < 60)[:, None]), 1)
     (True, 0.3)
     """
-    spread = rows.std(axis=0)
-    if len(rows) < _LEAST_GROUPS or not (spread > 0).any():
+    if len(rows) < _LEAST_GROUPS or not (spread := rows.std(axis=0)).any():
         return None
     z = (rows - rows.mean(axis=0))[:, spread > 0] / spread[spread > 0]
     scores = z @ np.linalg.svd(z, full_matrices=False)[2][:_COMPONENTS].T

@@ -95,9 +95,8 @@ def _shapes(data: ContextData, judged: np.ndarray) -> Findings:
             value = data.original()[np.argmax(data.x[:, j] == shape.spike_at[j]), j]
             worst = f"{quoted(data.variables[j])}: {value:g} in {shape.spike[j]:.0%} of rows"
             what = f"{which} {has} a value that many rows share ({worst}), which no Gaussian noise does"
-            remedy = (
-                f"drop what is of little interest of {it} (--drop), and see what shuffled labels give (bacadi sham)"
-            )
+            remedy = f"if it means that nothing was measured, say so (--missing-value {value:g} --missing impute)"
+            remedy = f"{remedy}, otherwise drop what you can of {it} (--drop) and see what bacadi sham gives"
         elif code == "skewed":
             what = f"{which} {has} skewed noise within contexts, and the models have Gaussian noise"
             remedy = f"choose another map for {it} (--transform normal-scores)"

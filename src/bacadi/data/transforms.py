@@ -200,8 +200,8 @@ def _decided(
 
     None where the column is near Gaussian within contexts; the logarithm where all values are positive and it takes the
     skewness away, and then for every positive column that it leaves near Gaussian, if most columns want it; normal
-    scores where skewness or a spike remains, unless they bend the column (`_bends`). Heavy tails alone are no reason: a
-    map of values cannot tame noise whose level moves, and bends what was linear.
+    scores where skewness or a spike remains, unless contexts are so far apart that ranks would bend the column. Heavy
+    tails alone are no reason: a map of values cannot tame noise whose level moves, and bends what was linear.
     """
     auto = [j for j, name in enumerate(names) if name == AUTO]
     if not auto:
@@ -213,8 +213,7 @@ def _decided(
     to_log = positive & raw.skewed & ~of_logs.skewed
     if to_log.sum() > 0.5 * len(auto):
         to_log = positive & ~of_logs.skewed
-    scores = Transforms.fitted(values, (NORMAL_SCORES,) * len(auto)).forward(values)
-    bends = _spread_ratio(scores, context) > _BENDS * _spread_ratio(values, context)
+    bends = _apart(values, context) > _FAR_APART
     for at, j in enumerate(auto):
         decided[j] = NONE
         if to_log[at]:
@@ -225,23 +224,18 @@ def _decided(
     return tuple(decided), tuple(reasons)
 
 
-_BENDS = 1.3
-"""A map that makes spreads within contexts so much more unequal than they were has bent the column."""
+_FAR_APART = 2.0
+"""Contexts further apart than this many standard deviations within them: their ranks say little but which is which."""
 
 
-def _spread_ratio(x: Float[np.ndarray, "n d"], context: Int[np.ndarray, " n"]) -> Float[np.ndarray, " d"]:
-    """Geometric standard deviation of the spreads within contexts, beside the one of sampling from a few rows."""
-    spreads = []
-    for k in np.unique(context):
-        rows = x[context == k]
-        if len(rows) >= LEAST_ROWS:
-            spread = np.nanstd(rows, axis=0)
-            spreads.append(np.where(spread > 0, np.log(np.where(spread > 0, spread, 1.0)), np.nan))
-    counted = np.array(spreads)
-    if len(counted) < 2:
-        return np.ones(x.shape[1])
-    few = np.isnan(counted).all(axis=0)
-    return np.where(few, 1.0, np.exp(np.nanstd(np.where(few, 0.0, counted), axis=0)))
+def _apart(x: Float[np.ndarray, "n d"], context: Int[np.ndarray, " n"]) -> Float[np.ndarray, " d"]:
+    """Standard deviation of the means of contexts over the one within contexts."""
+    groups = [x[context == k] for k in np.unique(context) if (context == k).sum() >= LEAST_ROWS]
+    if len(groups) < 2:
+        return np.zeros(x.shape[1])
+    within = np.sqrt(np.mean([np.nanvar(rows, axis=0) for rows in groups], axis=0))
+    between = np.std([np.nanmean(rows, axis=0) for rows in groups], axis=0)
+    return between / np.where(within > 0, within, np.inf)
 
 
 class Verdicts(NamedTuple):
