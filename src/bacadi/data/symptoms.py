@@ -142,10 +142,10 @@ def _changes(data: ContextData, share: Float[np.ndarray, " K"]) -> Findings:
     for k in dense:
         name = quoted(data.contexts[k])
         what = f"In context {name} {moved[k].sum()} of {d} variables moved by more than {_MOVED:g} standard errors"
-        given = f"{own[k].sum()} of them given the others too"
+        given = f"{own[k].sum()} of {d} given the others"
         why = "a few targets do not explain that, another batch or state of all does"
         remedy = "name batches (--block), let effects be shifts (--effect shift), see what shuffled labels give"
-        yield warning("dense-change", f"{what}, {given}: {why}; {remedy} (bacadi sham).")
+        yield warning("dense-change", f"{what}, and {given}: {why}; {remedy} (bacadi sham).")
     # Where few contexts differ, or every context as a whole does, no single variable is to blame.
     if m < _EVERYWHERE_LEAST or len(dense) > m / 2:
         return
