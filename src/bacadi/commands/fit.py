@@ -46,6 +46,9 @@ def fit(
     steps: Annotated[int | None, typer.Option(help="svgd: number of steps.")] = None,
     samples: Annotated[int | None, typer.Option(help=f"{_BASELINES}: bootstrap samples.")] = None,
     jobs: Annotated[int | None, typer.Option(help=f"{_BASELINES}: processes (default: all cores).")] = None,
+    shams: Annotated[
+        int, typer.Option(help="Fit so many shams too (see `bacadi sham`) and say how many targets they name.")
+    ] = 0,
     checkpoint_every: Annotated[float, typer.Option(help="Seconds between two checkpoints.")] = 60.0,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue the run in --out if there is one, with the same options.")
@@ -70,7 +73,7 @@ def fit(
     flags = {"--model": model, "--draws": draws, "--sweeps": sweeps, "--time-budget": time_budget}
     flags |= {"--replicas": replicas, "--particles": particles, "--steps": steps, "--samples": samples, "--jobs": jobs}
     configuration = configure(method, preset, config, flags)
-    request = Request(data, context, observational, seed, standardize, targets, config, checkpoint_every)
+    request = Request(data, context, observational, seed, standardize, targets, config, checkpoint_every, shams)
     run = RunFolder.prepare(out, request, configuration, overwrite)
     if resume and holds_run(out):
         run.check_same()

@@ -25,7 +25,7 @@ from bacadi.data.labelled import Labelled
 from bacadi.evidence.collapsed import AbstractEvidence, CollapsedPosterior, EffectKind, Graphs, States, StructurePrior
 
 MAX_DRAWS = 200
-MAX_SCORES, MAX_COSTLY_SCORES = 1_000_000, 4_000
+MAX_SCORES, MAX_COSTLY_SCORES = 300_000, 4_000
 """Scores that are computed at most; there are fewer draws where this asks for it."""
 _CHUNK = 200_000
 

@@ -13,6 +13,7 @@ from bacadi.errors import ConfigError
 from bacadi.evidence.reading import is_collapsible
 from bacadi.inference.mcmc.method import MCMC
 from bacadi.inference.method import AbstractMethod, Monitor, Problem
+from bacadi.inference.residuals import check_fit
 from bacadi.model.knowledge import Knowledge, Labels
 from bacadi.model.model import Model
 from bacadi.posterior.posterior import Posterior
@@ -61,12 +62,16 @@ def fit(
     problem = Problem(data, model, knowledge.known_targets(known_targets), seed, extends)
     method.check(problem)
     posterior = method.fit(problem, monitor or Monitor())
-    attrs = {
+    checked = check_fit(problem, posterior) if method.reads_model else None
+    attrs: dict[str, Any] = {
         "method": name_of_method(method),
         "seed": seed,
         "configuration": configuration_table(model if method.reads_model else None, method),
     }
-    return replace(posterior, attrs=posterior.attrs | attrs)
+    if checked is None:
+        return replace(posterior, attrs=posterior.attrs | attrs)
+    attrs["misfit"] = checked.words
+    return replace(posterior, sample_stats=posterior.sample_stats | checked.to_stats(), attrs=posterior.attrs | attrs)
 
 
 def resolve(model: Model | str | None, method: AbstractMethod | str | None) -> tuple[Model, AbstractMethod]:

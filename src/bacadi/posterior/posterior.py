@@ -421,10 +421,11 @@ class Posterior:
         return f"converged: {chains} agree, worth {float(ess):.0f} independent draws{ended}"
 
     def describe(self) -> str:
-        """A few lines of text: the verdict, edges, uncertain edges and directions, most probable targets."""
+        """A few lines of text: the verdicts on draws and model, edges, directions, most probable targets."""
         p, (low, high) = self.edge_probabilities(), _UNCERTAIN
         lines = [
             self.verdict(),
+            *self._describe_model(),
             f"{self.n_variables} variables: {(p > 0.5).sum()} edges with probability above 0.5, "
             f"{((p > low) & (p < high)).sum()} uncertain ({low} to {high})",
             *self._describe_directions(),
@@ -439,6 +440,16 @@ class Posterior:
         if self.n_contexts > _MAX_DESCRIBED:
             lines.append(f"  and {self.n_contexts - _MAX_DESCRIBED} more contexts")
         return "\n".join(lines)
+
+    def _describe_model(self) -> list[str]:
+        """A line on whether the model fits, where that was looked at."""
+        if "misfit" not in self.attrs:
+            return []
+        if self.attrs["misfit"]:
+            return [
+                "THE MODEL DOES NOT FIT: what it leaves unexplained is no independent Gaussian noise, see the warnings"
+            ]
+        return ["nothing that the model leaves unexplained speaks against it"]
 
     def _describe_directions(self) -> list[str]:
         """A line on the adjacent pairs whose direction is undetermined with at least 1/2, if there are any."""
