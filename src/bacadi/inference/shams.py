@@ -133,8 +133,8 @@ def sham(
     >>> from bacadi.simulate import SyntheticSpec, simulate
     >>> data = simulate(SyntheticSpec(n_variables=5), seed=0).data
     >>> found = sham(data, method=MCMC(n_sweeps=40), n_shams=2)
-    >>> len(found.shams), found.named()
-    (3, 0)
+    >>> [of.kind for of in found.shams]
+    ['labels', 'labels', 'control']
     """
     if n_shams < 1:
         raise ConfigError(f"{n_shams} shams tell nothing; give 1 or more.")
