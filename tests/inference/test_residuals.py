@@ -10,6 +10,7 @@ import pytest
 from bacadi.data.contexts import ContextData
 from bacadi.inference.method import Problem
 from bacadi.inference.residuals import FAMILIES, FitCheck, check_fit
+from bacadi.model.certainty import NO_DRIFT
 from bacadi.model.knowledge import Knowledge
 from bacadi.model.model import Model
 from bacadi.model.neural import NeuralGaussian
@@ -20,12 +21,15 @@ DESIGN = Interventions(n_contexts=4, n_without_effect=2, rows_per_context=40)
 SPEC = SyntheticSpec(6, n_observational=200, interventions=DESIGN)
 
 
-def checked(task: Task, x: np.ndarray, model: Model | None = None) -> FitCheck | None:
+STEADY = Model(drift=NO_DRIFT)
+
+
+def checked(task: Task, x: np.ndarray, model: Model = STEADY) -> FitCheck | None:
     """The check given the true structure."""
     data = replace(task.data, x=x)
     posterior = Posterior.from_draws(data, task.graph[None], task.targets[None])
     known = Knowledge.none(data.n_variables, data.n_contexts)
-    return check_fit(Problem(data, model or Model(), known), posterior)
+    return check_fit(Problem(data, model, known), posterior)
 
 
 def test_one_clean_task_in_twenty_gets_a_sentence_at_most() -> None:
@@ -68,6 +72,12 @@ def test_what_breaks_the_model_is_named_with_a_remedy(words: str) -> None:
         first = check.words[0]
         assert first.startswith("The model does not fit: ") and len(check.words) <= 3
         assert any(re.search(words, sentence) for sentence in check.words), check.words
+
+
+def test_drift_that_the_model_allows_for_is_no_fault() -> None:
+    task = simulate(SPEC, 0)
+    check = checked(task, drifting(task.data.x, task.data.context, np.random.default_rng(0)), Model())
+    assert check is not None and check.words == []
 
 
 def test_statistics_are_stored_by_name() -> None:

@@ -27,6 +27,7 @@ from bacadi.data.text import counted, quoted
 from bacadi.evidence.collapsed import EffectKind
 from bacadi.evidence.effects import effect_states
 from bacadi.inference.method import Problem
+from bacadi.model.certainty import ContextDrift
 from bacadi.model.integrated import BGe
 from bacadi.model.linear import LinearGaussian
 from bacadi.posterior.posterior import Posterior
@@ -114,8 +115,8 @@ def _means(found: Finding, data: ContextData) -> str:
     n = int(found.beyond.any(axis=0).sum())
     return (
         f"the mean of {n} of {_every(data)} differs between contexts that leave it untouched (most: "
-        f"{quoted(data.variables[j])} in {_context(k, data)}, by {found.size[k, j]:.2f} standard deviations); name "
-        "batches with --block or allow for drift between contexts"
+        f"{quoted(data.variables[j])} in {_context(k, data)}, by {found.size[k, j]:.2f} standard deviations); allow "
+        "for drift between contexts ([model] drift) or name batches with --block"
     )
 
 
@@ -243,8 +244,8 @@ def _draws(problem: Problem, data: ContextData, posterior: Posterior) -> Iterato
     at = usable[np.minimum(np.searchsorted(cumulative, (np.arange(n) + 0.5) / n * cumulative[-1]), len(usable) - 1)]
     rows = np.concatenate([graphs[at].reshape(n, -1), every[at].reshape(n, -1)], axis=1)
     _, first, times = np.unique(rows, axis=0, return_index=True, return_counts=True)
-    drifts = max(getattr(getattr(problem.model.mechanism, "drift", None), "stds", (0.0,))) > 0
-    regressions = _Regressions(data, drifts)
+    # With drift every context has a mean of its own, target or not, and means say nothing.
+    regressions = _Regressions(data, max((problem.model.drift or ContextDrift()).stds) > 0)
     for i, weight in zip(at[first], times, strict=True):
         kind = np.vstack([np.zeros(d, np.int8), kinds[every[i]]])
         yield float(weight), regressions.residuals(graphs[i], kind)
