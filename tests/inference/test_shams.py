@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bacadi.data.contexts import ContextData
-from bacadi.data.contrasts import changes
+from bacadi.data.contrasts import contrasts
 from bacadi.errors import ConfigError
 from bacadi.inference.mcmc.method import MCMC
 from bacadi.inference.shams import CONTROL, LABELS, Sham, Shams, brought_back, sham, sham_data, shortened
@@ -29,10 +29,10 @@ def test_permuted_labels_keep_rows_and_counts() -> None:
 def test_what_contexts_move_far_is_brought_back_before_labels_are_permuted() -> None:
     """A hard effect of 20 standard deviations among permuted rows would be a heavy tail."""
     back = brought_back(np.random.default_rng(0), DATA)
-    moved = changes(DATA).in_sd
+    moved = contrasts(DATA).in_sd
     assert (back[DATA.context == 0] == DATA.x[DATA.context == 0]).all()
     k, j = np.argwhere(np.abs(moved) > 2)[0]
-    assert abs(changes(replace(DATA, x=back)).in_sd[k, j]) < 1e-9
+    assert abs(contrasts(replace(DATA, x=back)).in_sd[k, j]) < 1e-9
     k, j = np.argwhere(np.abs(moved) < 0.5)[0]
     rows = DATA.context == k + 1
     assert (back[rows, j] == DATA.x[rows, j]).all()

@@ -14,7 +14,7 @@ _BORROWED = 2.0  # rows that the control's variance counts for in that of a cont
 Row = Float[np.ndarray, " d"]
 
 
-class Changes(NamedTuple):
+class Contrasts(NamedTuple):
     """Of every context and variable: the difference to the control in the unit of the table, its 90 % interval, and
     the difference in standard deviations of the control, on the scale that is fitted."""
 
@@ -29,7 +29,7 @@ class Changes(NamedTuple):
         return {name: Labelled(values, ("context", "node")) for name, values in zip(names, self, strict=True)}
 
 
-def changes(data: ContextData) -> Changes:
+def contrasts(data: ContextData) -> Contrasts:
     """The posterior of E[x_j | context k] - E[x_j | control] under normal laws of their own in both, flat priors.
 
     Nothing is assumed of graph and effect: of a hard effect it is its mean less that of the control, of a shift the
@@ -39,7 +39,7 @@ def changes(data: ContextData) -> Changes:
     what no row tells is NaN.
 
     >>> x = np.array([[0.0], [1.0], [2.0], [1.0], [11.0], [9.0], [10.0]])
-    >>> found = changes(ContextData(x, np.array([0, 0, 0, 0, 1, 1, 1]), ("a",), ("ko",), "wt"))
+    >>> found = contrasts(ContextData(x, np.array([0, 0, 0, 0, 1, 1, 1]), ("a",), ("ko",), "wt"))
     >>> found.change.tolist(), found.q05.round(1).tolist(), found.in_sd.round(1).tolist()
     ([[9.0]], [[7.7]], [[11.0]])
     """
@@ -55,7 +55,7 @@ def changes(data: ContextData) -> Changes:
             found[part, k - 1] = _original(data, at + moved) - zero
         with np.errstate(divide="ignore", invalid="ignore"):
             found[3, k - 1] = np.where(std > 0, step / std, np.nan)
-    return Changes(*found)
+    return Contrasts(*found)
 
 
 def _difference(rows: Float[np.ndarray, "n d"], control: Float[np.ndarray, "m d"]) -> tuple[Row, Row, Row, Row]:

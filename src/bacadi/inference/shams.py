@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bacadi.data.contexts import ContextData
-from bacadi.data.contrasts import changes
+from bacadi.data.contrasts import contrasts
 from bacadi.data.text import counted
 from bacadi.errors import ConfigError
 from bacadi.inference.fit import fit, resolve
@@ -181,7 +181,7 @@ def brought_back(rng: np.random.Generator, data: ContextData) -> Float[np.ndarra
 
     The other cells stay as they are. Of a single row a value of the control takes the place.
     """
-    x, moved = data.x.copy(), changes(data)
+    x, moved = data.x.copy(), contrasts(data)
     control = data.x[data.context == 0] if (data.context == 0).any() else data.x
     mean, std = np.nanmean(control, axis=0), np.nanstd(control, axis=0)
     for k in range(1, data.n_contexts + 1):

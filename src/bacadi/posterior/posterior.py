@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Int8
 
 import bacadi
-from bacadi.data.contrasts import changes
+from bacadi.data.contrasts import contrasts
 from bacadi.data.labelled import Labelled
 from bacadi.data.transforms import Transforms
 from bacadi.errors import ConfigError, InferenceError
@@ -159,7 +159,7 @@ class Posterior:
         # Rows per context, the observational one first, and the scaling: original = scaled * scale + shift.
         constants = {"n_rows": Labelled(data.counts, ("observational_and_context",))}
         constants |= {name: Labelled(getattr(data.scaling, name), ("node",)) for name in ("shift", "scale")}
-        constants |= changes(data).labelled()
+        constants |= contrasts(data).labelled()
         about: dict[str, Any] = {"version": bacadi.__version__, "n_cyclic": int((~acyclic).sum())}
         if not data.transforms.is_identity:
             constants[KNOTS] = Labelled(data.transforms.stored_knots(), ("node", "value_and_score", "knot"))
@@ -340,8 +340,8 @@ class Posterior:
         """context, variable, probability of every pair; the most probable first, ties by log odds, then by name.
 
         `log_odds` as in `edges`; `change`, `change_q05` and `change_q95` are the difference to the control with its
-        90 % interval and `change_in_sd` the same in standard deviations (`data.contrasts`), target or not; `kind` is the
-        likeliest kind of effect, had there been one.
+        90 % interval and `change_in_sd` the same in standard deviations (`data.contrasts`), target or not; `kind` is
+        the likeliest kind of effect, had there been one.
         """
         return tables.targets_table(self)
 
