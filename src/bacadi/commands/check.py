@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,6 +17,7 @@ from bacadi.commands.columns import (
     Thin,
     Transform,
     Variables,
+    columns_of,
 )
 from bacadi.errors import BAD_INPUT, ConfigError
 
@@ -45,19 +46,11 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Say in plain words what a table holds and what is wrong or risky about it (exit code 2 if it is unusable)."""
-    from bacadi.config.columns import choose_columns
+    given = locals()
     from bacadi.data.doctor import which_context
     from bacadi.data.tables import read_table
 
-    of_columns: dict[str, Any] = {
-        "transform": transform,
-        "variables": variables,
-        "drop": drop,
-        "drop_constant": drop_constant,
-    }
-    of_columns |= {"thin": thin, "missing": missing, "missing_value": missing_value}
-    of_columns |= {"outliers": outliers, "block": block}
-    columns = choose_columns(config, of_columns)
+    columns = columns_of(config, given)
     table = read_table(data, context, columns.block)
     if context is None:
         raise ConfigError(which_context(table, "--context COLUMN"))

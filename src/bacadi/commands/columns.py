@@ -1,8 +1,12 @@
 """The flags that say what is made of the columns of a table, shared by all commands that read one."""
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from bacadi.config.columns import Columns
 
 Transform = Annotated[
     str | None,
@@ -24,3 +28,12 @@ Outliers = Annotated[
     typer.Option(help="Rows far off given the rest of the row: keep, drop, or auto (drop where tails are heavy)."),
 ]
 Block = Annotated[str | None, typer.Option(help="Column of batches, donors or days, each with its own intercept.")]
+
+
+def columns_of(config: Path | None, flags: dict[str, Any]) -> "Columns":
+    """What the parameters of a command say of columns, over the section [data] of its file."""
+    from bacadi.config.choices import rules_of
+    from bacadi.config.columns import Columns as fields
+    from bacadi.config.columns import choose_columns
+
+    return choose_columns(config, {name: flags[name] for name in rules_of(fields)})

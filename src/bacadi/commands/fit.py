@@ -2,7 +2,7 @@
 
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -16,11 +16,13 @@ from bacadi.commands.columns import (
     Thin,
     Transform,
     Variables,
+    columns_of,
 )
-from bacadi.config.names import BASELINE, MECHANISM, METHOD, NAMES
+from bacadi.config.names import BASELINE, EFFECT, MECHANISM, METHOD, NAMES
 from bacadi.errors import ConfigError
 
 _MECHANISMS = ", ".join(NAMES[MECHANISM])
+_EFFECTS = ", ".join(NAMES[EFFECT])
 _METHODS = ", ".join([*(name for name in NAMES[METHOD] if name != "bootstrap"), *NAMES[BASELINE]])
 _BASELINES = ", ".join(NAMES[BASELINE])
 
@@ -31,6 +33,7 @@ def fit(
     observational: Annotated[str | None, typer.Option(help="Label of the observational context, if any.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the results.")] = None,
     model: Annotated[str | None, typer.Option(help=f"{_MECHANISMS}, or module:Class of your own.")] = None,
+    effect: Annotated[str | None, typer.Option(help=f"What interventions do: {_EFFECTS}.")] = None,
     method: Annotated[
         str,
         typer.Option(help=f"auto (mcmc where possible, else svgd), {_METHODS}."),
@@ -78,7 +81,7 @@ def fit(
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no summary.")] = False,
 ) -> None:
     """Infer a posterior over graph and intervention targets and write it to a folder."""
-    begun = time.monotonic()
+    given, begun = locals(), time.monotonic()
     if context is None:
         from bacadi.data.doctor import which_context
         from bacadi.data.tables import read_table
@@ -89,21 +92,12 @@ def fit(
     if resume and overwrite:
         raise ConfigError("--resume keeps the run in --out and --overwrite replaces it; give one of the two.")
     from bacadi.commands.run import Request, RunFolder, conclude, holds_run, is_finished
-    from bacadi.config.columns import choose_columns
     from bacadi.config.layers import configure
 
-    flags = {"--model": model, "--draws": draws, "--sweeps": sweeps, "--time-budget": time_budget}
+    flags = {"--model": model, "--effect": effect, "--draws": draws, "--sweeps": sweeps, "--time-budget": time_budget}
     flags |= {"--replicas": replicas, "--particles": particles, "--steps": steps, "--samples": samples, "--jobs": jobs}
     configuration = configure(method, preset, config, flags)
-    of_columns: dict[str, Any] = {
-        "transform": transform,
-        "variables": variables,
-        "drop": drop,
-        "drop_constant": drop_constant,
-    }
-    of_columns |= {"thin": thin, "missing": missing, "missing_value": missing_value}
-    of_columns |= {"outliers": outliers, "block": block}
-    columns = choose_columns(config, of_columns)
+    columns = columns_of(config, given)
     request = Request(
         data, context, observational, seed, standardize, targets, config, checkpoint_every, columns, shams
     )

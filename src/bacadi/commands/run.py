@@ -314,6 +314,7 @@ def summary(posterior: Posterior, folder: Path) -> str:
     lines = [
         posterior.describe(),
         *posterior.attrs.get("columns", []),
+        *posterior.attrs.get("chosen", {}).get("words", []),
         "most probable edges:" if len(likely) else "no edge has a probability above 0.5",
     ]
     lines += [f"  {edge.source} -> {edge.target} ({edge.probability:.2f})" for edge in likely.itertuples()]

@@ -42,14 +42,14 @@ class Columns(Choice):
     {'Raf': 'log', 'Mek': 'none'}
     """
 
-    transform: tuple[str, ...] = option((NONE,))
+    transform: tuple[str, ...] = option((AUTO,))
     variables: tuple[str, ...] | None = option(None, none="all")
     drop: tuple[str, ...] = option(())
     drop_constant: bool = False
     thin: int = option(1, least=1)
     missing: str = option(REFUSE, among=(REFUSE, DROP, IMPUTE))
     missing_value: float | None = option(None, none="none")
-    outliers: str = option(KEEP, among=(KEEP, DROP, AUTO))
+    outliers: str = option(AUTO, among=(KEEP, DROP, AUTO))
     block: str | None = option(None, none="none")
 
     def __post_init__(self) -> None:
@@ -120,7 +120,7 @@ class Columns(Choice):
         return Reading(data, found.with_findings([*notes, *told, *symptoms(data)]))
 
 
-PLAIN = Columns(transform=(NONE,))
+PLAIN = Columns(transform=(NONE,), outliers=KEEP)
 """Columns as they are: what a run did whose record says nothing of columns."""
 
 

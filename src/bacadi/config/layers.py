@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from bacadi.config.choices import REFUSED, rules_of, shown
 from bacadi.config.codec import TYPE, Place, Table, build, decode, encode, load, name_of, named_type, read_toml
-from bacadi.config.names import BASELINE, FLAGS, MECHANISM, METHOD, MODEL, NAMES
+from bacadi.config.names import BASELINE, EFFECT, FLAGS, MECHANISM, METHOD, MODEL, NAMES
 from bacadi.data.text import closest, listed, quoted
 from bacadi.errors import ConfigError
 
@@ -77,7 +77,8 @@ def configure(
         chosen = _method(name, {}, tables, given, place, False)
         return Configuration(None, chosen, name, None, tables.get(KNOWLEDGE, {}))
     preset = _preset_name(preset, name)
-    model = _model(preset, tables, given.get("--model"), place)
+    effect = given.pop("--effect", None)
+    model = _model(preset, _with_effect(tables, effect, place), given.get("--model"), place)
     by_auto = name == AUTO
     if by_auto:
         name = name_of_method(load("bacadi.inference.fit:default_method")(model))
@@ -143,6 +144,20 @@ def _model(preset: str, tables: Table, flag: str | None, place: Place) -> Any:
     return build(cls, merged(table, given), place.below("model"))
 
 
+def _with_effect(tables: Table, effect: str | None, place: Place) -> Table:
+    """The tables with the effect of the flag in place of that of the file, unless both name one."""
+    if effect is None:
+        return tables
+    named_type(effect, EFFECT, Place("the command line"), "--effect")
+    model = tables.get("model", {})
+    given = model.get("effect", {})
+    of_file = given.get(TYPE) if isinstance(given, dict) else given
+    if of_file not in (None, effect):
+        what = f"--effect is {effect} and the section [model.effect] in {place.source} is of type {of_file}"
+        raise ConfigError(f"{what}; keep one of the two.")
+    return tables | {"model": model | {"effect": given if of_file else {TYPE: effect}}}
+
+
 def _method(name: str, overlay: Table, tables: Table, flags: Mapping[str, Any], place: Place, by_auto: bool) -> Any:
     table: Table = {TYPE: name, **overlay}
     if name in NAMES[BASELINE]:
@@ -204,6 +219,8 @@ def _refuse_for_baselines(name: str, preset: str | None, flags: Mapping[str, Any
         raise ConfigError(f"--preset has no effect with method {name}, which has no presets; remove it.")
     if "--model" in flags:
         raise ConfigError(f"--model has no effect with method {name}, only with mcmc, exact or svgd; remove it.")
+    if "--effect" in flags:
+        raise ConfigError(f"--effect is of no use to method {name}, only to mcmc, exact or svgd; remove it.")
     if "model" in tables:
         raise ConfigError(f"The section [model] in {place.source} has no effect with method {name}; remove it.")
 

@@ -10,6 +10,7 @@ MODEL = "bacadi.model.model:Model"
 COLUMNS = "bacadi.config.columns:Columns"
 METHOD = "bacadi.inference.method:AbstractMethod"
 BASELINE = "bacadi.baselines.base:AbstractBaseline"
+EFFECT = "bacadi.model.effects:Effect"
 MECHANISM = "bacadi.model.mechanism:Mechanism"
 
 FLAGS = {

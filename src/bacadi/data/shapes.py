@@ -150,7 +150,7 @@ class Dependence(NamedTuple):
 def dependence(x: Rows, context: Contexts) -> Dependence:
     """Dependence of rows within contexts, in the order in which they stand.
 
-    Autocorrelations ρ_l within contexts, averaged over contexts and columns, give n / (1 + 2 Σ (1 - l/n) ρ_l), the
+    Autocorrelations ρ_l within contexts, averaged over contexts, of the median column give n / (1 + 2 Σ (1 - l/n) ρ_l), the
     number of independent rows whose mean is as exact (Geyer's sum up to the first negative pair, or that of a process
     of first order with Kendall's correction, whichever is larger). If ρ_1 is within four standard errors of what
     independent rows have, or below .1 (a drift or a change of batch halfway, which fewer rows would not cure), all rows
@@ -173,11 +173,11 @@ def dependence(x: Rows, context: Contexts) -> Dependence:
     correlation = sum(rows[:, rest].T @ rows[:, rest] for rows in sequences) / n
     # cov(ρ_1 of i, ρ_1 of j) = r_ij² / n for independent rows.
     error = np.sqrt((correlation**2).mean() / n)
-    mean = rho[:, rest].mean(axis=1)
+    typical = np.median(rho[:, rest], axis=1)  # one column that counts up or switches says nothing of the others
     by_value = any(not is_clock(x[context == k][:, j]) for j in order for k in used[:1])
-    if by_value or not mean[1] > max(_LEAST_LAG, _SIGNIFICANT * error):
+    if by_value or not typical[1] > max(_LEAST_LAG, _SIGNIFICANT * error):
         return Dependence(rho[1], every, order)
-    return Dependence(rho[1], np.array([_worth(mean, int(rows), n / len(used)) for rows in counts]), order)
+    return Dependence(rho[1], np.array([_worth(typical, int(rows), n / len(used)) for rows in counts]), order)
 
 
 def _autocorrelations(sequences: list[Rows]) -> Float[np.ndarray, "lags d"]:

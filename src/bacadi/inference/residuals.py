@@ -33,7 +33,7 @@ from bacadi.model.linear import LinearGaussian
 from bacadi.posterior.posterior import Posterior
 
 MAX_DRAWS, MAX_SENTENCES = 100, 3
-FALSE_ALARMS = 0.05  # of tasks that follow the model
+FALSE_ALARMS = 0.005  # of tasks that follow the model, given their structure
 _WORK = 2e7  # rows x variables² x draws at most, but for a few draws
 _MAX_ROWS = 4000  # of a context
 _BEYOND_DOUBT = 1e-10
