@@ -1,4 +1,4 @@
-"""A figure of every kind: written, not empty, the same twice, with published medians, and refused where there is nothing."""
+"""A figure of every kind: written, not empty, the same twice, with published medians."""
 
 from pathlib import Path
 
@@ -51,7 +51,7 @@ def test_refusals(tmp_path: Path) -> None:
     runtime = read_study("runtime").smaller(1)
     with pytest.raises(ConfigError, match="has no figure"):
         draw(runtime, fake_pairs(runtime))
-    with pytest.raises(ConfigError, match="cannot be written as '.gif'"):
+    with pytest.raises(ConfigError, match=r"cannot be written as '.gif'"):
         save(draw(study, fake_pairs(study)), tmp_path / "a.gif")
 
 

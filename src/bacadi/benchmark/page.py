@@ -4,6 +4,7 @@ Records are those kept as text, one file a study; `remarks.toml` beside them has
 differ from the published ones (`[methods]`, by label or name), and what to say of a study (`[studies]`, by name).
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -37,24 +38,23 @@ _FIRST = (*_PAPER, "e-shd", "runtime", "search")
 def write_page(results: Path, page: Path) -> int:
     """Write the page of all studies with records in a folder, its figures beside it; returns how many they are."""
     remarks = read_toml(results / REMARKS, "file of remarks") if (results / REMARKS).is_file() else {}
-    parts, records, found = ["# Results\n", remarks.get("introduction", "")], list[Record](), []
+    parts, records, found = ["# Results\n", remarks.get("introduction", "")], dict[str, Record](), []
     for name in ordered_names():
         path = results / f"{name}.jsonl"
         if not path.is_file():
             continue
-        study = read_study(name)
-        kept = load_records(path)
+        study, kept = read_study(name), load_records(path)
         pairs = matched(plan(study, find_shipped(name, "study").parent, kept), kept)
-        done = [record for _, record in pairs if record is not None]
+        done = {fit.key: record for fit, record in pairs if record is not None}
         if not done:
             continue
-        records += done
+        records |= done  # studies share records
         found.append(name)
         parts.append(section(name, study, pairs, page, remarks))
     if not found:
         raise ConfigError(f"There are no records in '{results}'; make them with `bacadi bench run` and `bench export`.")
     parts.append(left_over(found))
-    parts.append(colophon(records))
+    parts.append(colophon(list(records.values())))
     write_text(page, "\n".join(parts))
     return len(found)
 
@@ -123,12 +123,10 @@ def left_over(found: list[str]) -> str:
 def colophon(records: list[Record]) -> str:
     """Machines and versions behind the records."""
     machines = Counter(record.machine for record in records)
-    versions = Counter(
-        ", ".join(f"{name} {version}" for name, version in record.versions.items()) for record in records
-    )
+    versions = Counter(", ".join(" ".join(pair) for pair in sorted(record.versions.items())) for record in records)
     lines = ["## Machine and versions", ""]
     lines += [f"- {machine}: {counted(n, 'record')}" for machine, n in machines.most_common()]
     lines += [f"- {names}: {counted(n, 'record')}" for names, n in versions.most_common()]
-    hours = sum(record.cpu_seconds or 0.0 for record in records) / 3600
+    hours = math.fsum(record.cpu_seconds or 0.0 for record in records) / 3600
     times = "Wall times are of fits beside other work on the same cores; CPU-seconds are the fairer measure."
     return "\n".join([*lines, "", f"All fits together took {hours:.1f} CPU-hours. {times}", ""])
