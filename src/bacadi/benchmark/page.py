@@ -71,9 +71,7 @@ def section(name: str, study: Study, pairs: Pairs, page: Path, remarks: dict[str
     lines = [f"## {study.title}", "", study.description, "", "```console", f"bacadi bench run {name}", "```", ""]
     if study.figure.kind != "none":
         image = page.parent / "images" / f"{name}.png"
-        figure = draw(study, pairs)
-        save(figure, image)
-        save(figure, image.with_suffix(".svg"))
+        save(draw(study, pairs), image)
         lines += [f"![{study.title}](images/{name}.png)", ""]
     lines += [to_markdown(table)]
     lines += [f"- {sentence}" for sentence in differences(table, study, remarks.get("methods", {}))]
@@ -101,9 +99,13 @@ def differences(table: Table, study: Study, reasons: dict[str, str]) -> Iterable
 
 
 def difference(row: Row, metric: str) -> str:
-    """Ours and the published median where they differ by more than the spread over our tasks, empty otherwise."""
-    ours, theirs = row.measured[metric].by_name, row.published.get(metric)
-    if not ours or theirs is None or "median" not in theirs.by_name or metric in NOT_COMPARABLE:
+    """Ours and the published median where they differ by more than the spread over our tasks, empty otherwise.
+
+    Fewer than three tasks have no spread to speak of.
+    """
+    n, ours = row.measured[metric]
+    theirs = row.published.get(metric)
+    if n < 3 or theirs is None or "median" not in theirs.by_name or metric in NOT_COMPARABLE:
         return ""
     published = theirs.by_name["median"]
     if ours["p05"] <= published <= ours["p95"]:

@@ -14,7 +14,6 @@ from functools import partial
 import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float
-from scipy.sparse.csgraph import connected_components
 
 from bacadi.data.text import closest, counted, listed, quoted
 
@@ -320,6 +319,17 @@ def _originals(x: Matrix, unit: Matrix) -> dict[int, int]:
     return {int(j): int(np.argmax(earlier[:, j])) for j in np.flatnonzero(earlier.any(axis=0))}
 
 
+def _connected(linked: Bool[np.ndarray, "n n"]) -> Iterator[Bool[np.ndarray, " n"]]:
+    """The connected components of an undirected graph, each as the mask of its members."""
+    left = np.ones(len(linked), bool)
+    while left.any():
+        group, grown = np.zeros_like(left), np.arange(len(left)) == left.argmax()
+        while (grown != group).any():
+            group, grown = grown, grown | linked[grown].any(axis=0)
+        yield group
+        left &= ~group
+
+
 def _collinear(unit: Matrix, names: Names) -> Findings:
     """Groups of columns of which one is, to R² > .999, a linear combination of the others."""
     n, d = unit.shape
@@ -334,8 +344,8 @@ def _collinear(unit: Matrix, names: Names) -> Findings:
     inflated = np.flatnonzero(inflation > COLLINEAR_VIF)
     root = np.sqrt(inflation[inflated])
     partial_correlation = np.abs(precision[np.ix_(inflated, inflated)]) / np.outer(root, root)
-    _, group = connected_components(partial_correlation > 0.1, directed=False)
-    for members in (inflated[group == g] for g in np.unique(group)):
+    for group in _connected(partial_correlation > 0.1):
+        members = inflated[group]
         if len(members) < 2:
             continue
         vif = float(inflation[members].max())
