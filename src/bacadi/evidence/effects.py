@@ -82,8 +82,15 @@ def _(effect: effects.EffectMixture) -> Iterable[EffectState]:
     return [state._replace(share=state.share * share) for part, share in parts for state in states_of(part)]
 
 
+@states_of.register
+def _(effect: effects.AutoEffect) -> Iterable[EffectState]:
+    return states_of(effect.candidates[0])
+
+
 def hard_part(effect: Effect) -> HardGaussian | None:
     """The hard effect that there is, on its own or in a mixture."""
+    if isinstance(effect, effects.AutoEffect):
+        effect = effect.candidates[0]
     parts = effect.effects if isinstance(effect, effects.EffectMixture) else (effect,)
     return next((part for part in parts if isinstance(part, HardGaussian)), None)
 

@@ -36,6 +36,7 @@ from bacadi.model.integrated import BGe
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.noise import LOG_2PI
 
+LEAST_VARIANCE = 1e-12  # of a change that does not happen
 HARD, SHIFT, SCALE, SOFT = (int(EffectKind[name]) for name in ("HARD", "SHIFT", "SCALE", "SOFT"))
 
 
@@ -62,7 +63,8 @@ class GramTables(NamedTuple):
     """Everything a local score depends on; column d of `gram` belongs to the column of ones.
 
     `total[b]` is the sum over contexts that are all untouched and drift by τ² = `drift[b]`, which adds `drift_log[b]`
-    to the log evidence: the log share of this τ and the determinants of all contexts.
+    to the log evidence: the log share of this τ and the determinants of all contexts. Where slopes drift as well, by
+    `slope[b]` > 0, both are without it: what a context then adds depends on the parents.
     """
 
     gram: Float[np.ndarray, "K D D"]
@@ -70,6 +72,7 @@ class GramTables(NamedTuple):
     rows: Float[np.ndarray, " K"]
     n_rows: float
     drift: Float[np.ndarray, " B"]
+    slope: Float[np.ndarray, " B"]
     drift_log: Float[np.ndarray, " B"]
     prior: Regression
     kind: Int8[np.ndarray, " T"]
@@ -166,19 +169,20 @@ def gather(gram, columns, matrix):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def change_factor(tables, b, k, value, columns, n):  # type: ignore[no-untyped-def]
-    """L with L L' = A_ZZ + V⁻¹: the first n columns as regressors whose coefficients change by N(0, σ² V) in context k,
-    and log |V (A_ZZ + V⁻¹)|. A changed intercept drifts as an untouched one does."""
-    gram, ones = tables.gram[k + 1], tables.hard_log_evidence.shape[1]
+def change_factor(tables, k, columns, ratio, slope, shift):  # type: ignore[no-untyped-def]
+    """L with L L' = A_ZZ/ρ + V⁻¹ of context k, and log |V (A_ZZ/ρ + V⁻¹)|: its noise variance is ρσ², the coefficients
+    of parents change by N(0, slope σ²), the intercept by N(0, shift σ²)."""
+    gram, n = tables.gram[k + 1], len(columns) - 1 - max(tables.prior.n_fixed - 1, 0)
+    n_parents = len(columns) - 1 - tables.prior.n_fixed
     lower, log_det = np.zeros((n, n)), 0.0
     for a in range(n):
         for c in range(a):
-            entry = gram[columns[a], columns[c]]
+            entry = gram[columns[a], columns[c]] / ratio
             for e in range(c):
                 entry -= lower[a, e] * lower[c, e]
             lower[a, c] = entry / lower[c, c]
-        variance = value * value + (tables.drift[b] if columns[a] == ones else 0.0)
-        pivot = gram[columns[a], columns[a]] + 1.0 / variance
+        variance = max(slope if a < n_parents else shift, LEAST_VARIANCE)
+        pivot = gram[columns[a], columns[a]] / ratio + 1.0 / variance
         for e in range(a):
             pivot -= lower[a, e] * lower[a, e]
         pivot = max(pivot, 1.0 / variance)  # never below but for rounding
@@ -188,22 +192,22 @@ def change_factor(tables, b, k, value, columns, n):  # type: ignore[no-untyped-d
 
 
 @compiled
-def change(tables, b, k, value, columns, matrix):  # type: ignore[no-untyped-def]
-    """Take from the matrix what changed coefficients explain, A_Z' (A_ZZ + V⁻¹)⁻¹ A_Z, and return -½ log |V (…)|."""
+def change(tables, k, columns, ratio, slope, shift, matrix):  # type: ignore[no-untyped-def]
+    """Take from the matrix what changed coefficients explain, A_Z' (A_ZZ + V⁻¹)⁻¹ A_Z with A over ρ, and return
+    -½ log |V (…)|."""
     gram, size = tables.gram[k + 1], len(columns)
-    n = size - 1 - max(tables.prior.n_fixed - 1, 0)  # parents and intercept, not the offsets of blocks
-    lower, log_det = change_factor(tables, b, k, value, columns, n)
-    row = np.empty(size)
+    lower, log_det = change_factor(tables, k, columns, ratio, slope, shift)
+    n = len(lower)
     solved = np.empty((n, size))
     for a in range(n):
         for e in range(size):
-            entry = gram[columns[a], columns[e]]
+            entry = gram[columns[a], columns[e]] / ratio
             for c in range(a):
                 entry -= lower[a, c] * solved[c, e]
-            row[e] = solved[a, e] = entry / lower[a, a]
+            solved[a, e] = entry / lower[a, a]
         for e in range(size):
             for f in range(e + 1):
-                matrix[e, f] -= row[e] * row[f]
+                matrix[e, f] -= solved[a, e] * solved[a, f]
     return -0.5 * log_det
 
 
@@ -211,37 +215,43 @@ def change(tables, b, k, value, columns, matrix):  # type: ignore[no-untyped-def
 def pooled(tables, b, node, columns, state, matrix):  # type: ignore[no-untyped-def]
     """Gram matrix of the rows that the mechanism of `node` explains under the drift b, their number, and the constants
     of drift and effects."""
-    ones, size, drift = tables.hard_log_evidence.shape[1], len(columns), tables.drift[b]
+    ones, size, drift, slope = tables.hard_log_evidence.shape[1], len(columns), tables.drift[b], tables.slope[b]
     gather(tables.total[b], columns, matrix)
     n_rows, constant = tables.n_rows, tables.drift_log[b]
     for k in range(len(state)):
         s = state[k]
         if s == 0:
+            if slope > 0:
+                constant += change(tables, k, columns, 1.0, slope, drift, matrix)
             continue
         gram, n, kind, value = tables.gram[k + 1], tables.rows[k + 1], tables.kind[s], tables.value[s]
-        # The context enters `total` as untouched: A - before s s'.
-        before, weight, deflate = drift / (1 + n * drift), 0.0, 0.0
-        if drift > 0:
+        # The context enters `total` as untouched: A - before s s', or with slopes that drift as A.
+        before, weight, deflate = (0.0 if slope > 0 else drift / (1 + n * drift)), 0.0, 0.0
+        if before > 0:
             constant += 0.5 * math.log(1 + n * drift)
-        if kind == SHIFT:
-            variance = value * value + drift
-            deflate = variance / (1 + n * variance)
-            constant -= 0.5 * math.log(1 + n * variance)
-        elif kind == SCALE:
-            weight, deflate = 1.0 - 1.0 / value, drift / (value * (value + n * drift))
-            constant -= 0.5 * (n * math.log(value) + math.log(1 + n * drift / value))
-        elif kind == HARD or value == 0:
+        ratio, gone = 1.0, kind == HARD or (kind == SOFT and value == 0)
+        shift, soft = (value * value + drift if kind == SHIFT else drift), slope
+        if gone:
             weight = 1.0
             n_rows -= n
             if kind == HARD:
                 constant += tables.hard_log_evidence[k, node]
+        elif kind == SCALE:
+            ratio = value
+            weight = 1.0 - 1.0 / ratio
+            constant -= 0.5 * n * math.log(ratio)
+        elif kind == SOFT:
+            shift, soft = value * value + drift, value * value + slope
+        if not gone and soft == 0:
+            deflate = shift / (ratio * (ratio + n * shift))
+            constant -= 0.5 * math.log(1 + n * shift / ratio)
         if weight != 0 or deflate != before:
             for a in range(size):
                 ga = (deflate - before) * gram[columns[a], ones]
                 for c in range(a + 1):
                     matrix[a, c] -= weight * gram[columns[a], columns[c]] + ga * gram[columns[c], ones]
-        if kind == SOFT and value > 0:
-            constant += change(tables, b, k, value, columns, matrix)
+        if not gone and soft > 0:
+            constant += change(tables, k, columns, ratio, soft, shift, matrix)
     return n_rows, constant
 
 
@@ -326,14 +336,15 @@ def draw_mechanism(rng, tables, node, columns, state):  # type: ignore[no-untype
 def draw_soft(rng, tables, k, node, columns, value, usual):  # type: ignore[no-untyped-def]
     """σ and coefficients that a soft effect has put in place of the usual ones: drawn anew, or changed."""
     b, std, coefficients = usual
+    square = value * value
     if value == 0:
         matrix = np.empty((len(columns), len(columns)))
         gather(tables.gram[k + 1], columns, matrix)
         return draw_regression(rng, tables.prior, columns, matrix, tables.rows[k + 1])
-    gram, n = tables.gram[k + 1], len(columns) - 1 - max(tables.prior.n_fixed - 1, 0)
-    own = coefficients.copy()
+    own, gram = coefficients.copy(), tables.gram[k + 1]
+    lower, _ = change_factor(tables, k, columns, 1.0, square + tables.slope[b], square + tables.drift[b])
+    n = len(lower)
     if n > 0:
-        lower, _ = change_factor(tables, b, k, value, columns, n)
         left = np.empty(n)
         for a in range(n):
             left[a] = gram[columns[a], node]
@@ -406,12 +417,13 @@ class GramEvidence(AbstractEvidence):
         gram, rows = np.stack([block.T @ block for block in data.by_context(design)]), data.counts.astype(float)
         if states.power is not None:
             gram, rows = states.power[:, None, None] * gram, states.power * rows
-        square, n = np.square(states.drift.stds)[:, None], rows[1:]
-        sums, deflate = gram[1:, :, data.n_variables], square / (1 + n * square)
+        square, slope, n = np.square(states.drift.stds)[:, None], np.square(states.drift.slopes), rows[1:]
+        alone = np.where(slope[:, None] > 0, 0.0, square)  # the drift where it is one of the intercept alone
+        sums, deflate = gram[1:, :, data.n_variables], alone / (1 + n * alone)
         total = gram.sum(axis=0) - np.einsum("bk,ki,kj->bij", deflate, sums, sums)
-        drift_log = np.log(states.drift.probabilities) - 0.5 * np.log1p(n * square).sum(axis=1)
+        drift_log = np.log(states.drift.probabilities) - 0.5 * np.log1p(n * alone).sum(axis=1)
         effects = states.kind, states.value, states.hard_log_evidence
-        self.tables = GramTables(gram, total, rows, float(rows.sum()), square[:, 0], drift_log, prior, *effects)
+        self.tables = GramTables(gram, total, rows, float(rows.sum()), square[:, 0], slope, drift_log, prior, *effects)
 
     def log_evidence(self, node: int, parents: Bool[np.ndarray, " d"], state: Int8[np.ndarray, " M"]) -> float:
         chosen = np.flatnonzero(parents)

@@ -1,5 +1,10 @@
 """What the methods on the collapsed posterior share: the reading of a problem, and the parameters of its draws."""
 
+import math
+import time
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 from jaxtyping import Int8
 
@@ -9,9 +14,11 @@ from bacadi.evidence.collapsed import CollapsedPosterior, structure_prior
 from bacadi.evidence.effects import draw_hard_effects, effect_states, hard_part
 from bacadi.evidence.reading import PROBE, collapse, with_known_effects
 from bacadi.inference.mcmc.start import fit_hyperparameters
-from bacadi.inference.method import AbstractMethod, Problem
+from bacadi.inference.method import AbstractMethod, Monitor, Problem
 from bacadi.model.effects import HardGaussian
 from bacadi.model.knowledge import KnownEffects
+
+CHOICE_SHARE = 0.15  # of a time budget, at most, for the choice of effect and drift
 
 
 class AbstractCollapsedMethod(AbstractMethod):
@@ -27,6 +34,14 @@ class AbstractCollapsedMethod(AbstractMethod):
     def check(self, problem: Problem) -> None:
         super().check(problem)
         collapse(problem.model, PROBE)  # refuses a model without closed-form evidence
+
+    def settled(self, problem: Problem, monitor: Monitor) -> tuple[Problem, dict[str, Any]]:
+        from bacadi.inference.auto import chosen_model
+
+        budget, begun = getattr(self, "time_budget", None), monitor.begun or time.monotonic()
+        deadline = math.inf if budget is None else begun + CHOICE_SHARE * budget
+        chosen = chosen_model(problem, lambda: time.monotonic() > deadline)
+        return replace(problem, model=chosen.model), chosen.attrs()
         effects = problem.knowledge.effects
         if effects is not None:
             states = effect_states(problem.model.effect, problem.data)

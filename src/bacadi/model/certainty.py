@@ -24,6 +24,7 @@ class ContextDrift(Choice):
     """
 
     stds: tuple[float, ...] = option((0.0, 0.3, 1.0), least=0)
+    slopes: tuple[float, ...] = option((0.0, 0.0, 0.0), least=0)
     shares: tuple[float, ...] | None = option((0.5, 0.25, 0.25), above=0)
 
     def __post_init__(self) -> None:
@@ -40,7 +41,7 @@ class ContextDrift(Choice):
         return np.full(len(self.stds), 1 / len(self.stds)) if self.shares is None else np.array(self.shares)
 
 
-NO_DRIFT = ContextDrift((0.0,), (1.0,))
+NO_DRIFT = ContextDrift((0.0,), (0.0,), (1.0,))
 
 
 class Coarsening(Choice):

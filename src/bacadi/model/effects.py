@@ -101,6 +101,18 @@ class EffectMixture(Effect):
             raise ConfigError(f"A mixture of effects names one kind twice ({', '.join(kinds)}); name each kind once.")
 
 
+class AutoEffect(Effect):
+    """The kind is left open: the one of `candidates` that explains the data best, or shifts alone where variances are
+    no sign of a target. `inference.auto` chooses before sampling; SVGD and Gaussian processes take the first."""
+
+    candidates: tuple[Effect, ...] = (HardGaussian(), ShiftGaussian(), SoftGaussian())
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.candidates:
+            raise ConfigError("candidates is empty; name at least one kind of effect.")
+
+
 class Moments(NamedTuple):
     """Number, mean and centred sum of squares of every variable in every context but the observational."""
 

@@ -3,7 +3,7 @@
 from bacadi.config.choices import Choice
 from bacadi.config.layers import configure
 from bacadi.model.certainty import Coarsening, ContextDrift
-from bacadi.model.effects import Effect, HardGaussian
+from bacadi.model.effects import AutoEffect, Effect
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.mechanism import Mechanism
 from bacadi.model.priors import AbstractGraphPrior, ErdosRenyi, LatentPrior, TargetPrior
@@ -24,7 +24,7 @@ class Model(Choice):
     """
 
     mechanism: Mechanism = LinearGaussian()
-    effect: Effect = HardGaussian()
+    effect: Effect = AutoEffect()
     graph_prior: AbstractGraphPrior = ErdosRenyi()
     target_prior: TargetPrior = TargetPrior()
     latent_prior: LatentPrior = LatentPrior()
