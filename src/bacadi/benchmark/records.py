@@ -135,7 +135,11 @@ class RecordStore:
         with self._refusing():
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(self.path, timeout=60, isolation_level=None)
-            self._open()
+            try:
+                self._open()
+            except BaseException:
+                self._db.close()
+                raise
 
     def _open(self) -> None:
         empty = not self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
