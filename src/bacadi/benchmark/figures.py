@@ -161,6 +161,11 @@ def boxes(study: Study, pairs: Pairs) -> "Figure":
                 axes.set_ylabel(name, fontweight="bold")
             else:
                 axes.set_yticks(range(len(groups)), [""] * len(groups))
+    for axes, metric in zip(grid[-1], metrics, strict=True):  # panels of a column share the axis
+        if metric in study.figure.log:
+            _logarithmic(axes.xaxis, axes.get_xlim())
+        elif metric in HIGH_IS_GOOD:
+            axes.set_xlim(-0.03, 1.03)
     return figure
 
 
@@ -190,12 +195,6 @@ def _box_panel(axes: "Axes", groups: list[_Group], metric: str, log: bool) -> No
         axes.plot(values, height + spread, group.marker, color=colour, markersize=3, alpha=0.75, markeredgewidth=0)
         _published(axes, group.stated(metric), height)
     axes.set_ylim(len(groups) - 0.4, -0.5)
-    if log:
-        _logarithmic(axes.xaxis, axes.get_xlim())
-    if metric in HIGH_IS_GOOD:
-        axes.set_xlim(-0.03, 1.03)
-    elif not log and axes.get_xlim()[0] < 0 and all((group.values(metric) >= 0).all() for group in groups):
-        axes.set_xlim(left=-0.02 * axes.get_xlim()[1])
 
 
 def _published(axes: "Axes", stated: Numbers | None, height: float) -> None:
@@ -242,12 +241,15 @@ def lines(study: Study, pairs: Pairs) -> "Figure":
 
 def _logarithmic(axis: Any, limits: tuple[float, float]) -> None:
     """Plain numbers on a logarithmic axis, as many as there is room for."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
     decades = np.log10(limits[1] / limits[0])
-    axis.set_major_locator(
-        LogLocator(subs=(1.0, 2.0, 5.0) if decades < 1.3 else (1.0, 3.0) if decades < 2.5 else (1.0,))
-    )
+    if decades < 0.4:
+        axis.set_major_locator(MaxNLocator(4))
+    else:
+        axis.set_major_locator(
+            LogLocator(subs=(1.0, 2.0, 5.0) if decades < 1.3 else (1.0, 3.0) if decades < 2.5 else (1.0,))
+        )
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())
 
