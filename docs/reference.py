@@ -4,10 +4,12 @@
 What stands above the marker in that file is written by hand; all below it is replaced.
 """
 
+import re
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
+from bacadi.benchmark.study import SECTIONS_OF_STUDY
 from bacadi.config.choices import hints_of, rules_of
 from bacadi.config.codec import encode, group_of, load
 from bacadi.config.names import MODEL, NAMES
@@ -42,7 +44,23 @@ def reference() -> str:
             parts.append(f'**`type = "{name}"`** {sentence}\n')
             if is_dataclass(thing) and fields(thing):
                 parts.append(_table(thing))
-    return "\n".join(parts)
+    return "\n".join([*parts, *_studies()])
+
+
+def _studies() -> list[str]:
+    """The keys of the files of studies."""
+    parts = ["### Studies\n", "[studies.md](studies.md) says how they are written and run.\n"]
+    for section, cls in SECTIONS_OF_STUDY.items():
+        sentence, _, about = (cls.__doc__ or "").partition("\n\n    Args:\n")
+        meanings = dict(re.findall(r"^        (\w+): (.*?)(?=^        \w|\Z)", about, re.M | re.S))
+        parts.append(f"**`{section}`** {' '.join(sentence.split())}\n")
+        rows = ["| key | default | what it may be | what it is |", "|---|---|---|---|"]
+        for entry in fields(cls):
+            rule = rules_of(cls).get(entry.name)
+            kind, meaning = _kind(cls, entry) if rule is None else rule.words, meanings.get(entry.name, "")
+            rows.append(f"| `{entry.name}` | {_default(entry)} | {kind} | {' '.join(meaning.split())} |")
+        parts.append("\n".join(rows) + "\n")
+    return parts
 
 
 def _table(cls: Any) -> str:
@@ -67,9 +85,14 @@ def _default(entry: Any) -> str:
 
 
 def _kind(cls: Any, entry: Any) -> str:
-    group = entry.metadata.get("names") or group_of(hints_of(cls)[entry.name])
+    hint = hints_of(cls)[entry.name]
+    group, within = entry.metadata.get("names") or group_of(hint), (get_args(hint) or (None,))
+    if group is None and get_origin(hint) is dict:
+        return "a table" if group_of(within[1]) is None else "a table of ranges by path"
+    if group is None and get_origin(hint) is tuple and group_of(within[0]) is None:
+        return "a list of tables, below" if is_dataclass(within[0]) else "a list"
     if group is None:
-        return "a table, below" if is_dataclass(hints_of(cls)[entry.name]) else "a list of tables with a `type`"
+        return "a table, below" if is_dataclass(hint) else "a list of tables with a `type`"
     return "one of " + ", ".join(f"`{name}`" for name in NAMES[group])
 
 

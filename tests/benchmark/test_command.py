@@ -51,8 +51,7 @@ def test_from_run_to_export_and_back(run: Callable[..., str], write: Write, tmp_
 
 def test_compare_is_one_line(run: Callable[..., str], tmp_path: Path) -> None:
     said = run("compare", "ut-igsp, exact", "--task", "linear-er", "--seeds", 2, "--smoke", "--quiet")
-    rows = [[cell.strip() for cell in line.split("|")] for line in said.splitlines() if line.startswith("| linear-er")]
-    assert [row[2] for row in rows] == ["ut-igsp", "exact"]
+    assert "| linear-er | ut-igsp |" in said and "| exact |" in said and "| seconds |" in said
     assert "figure written to compare-linear-er.png" in said and (tmp_path / "compare-linear-er.png").stat().st_size
     said = run("compare", "ut-igsp,exact", "--task", "linear-er", "--smoke")
     assert "Nothing to do" in said and "is left as it is; --overwrite replaces it" in said

@@ -393,6 +393,16 @@ def read_study(name: str | Path) -> Study:
     return study
 
 
-def all_choices() -> list[type[Choice]]:
-    """The classes whose fields are the keys of a study, for the documentation."""
-    return [Study, TaskSet, MethodEntry, LogUniform, UniformRange, Among, SearchPlan, FigurePlan, TablePlan, Smoke]
+SECTIONS_OF_STUDY: dict[str, type[Choice]] = {
+    "title = …": Study,
+    "[[tasks]]": TaskSet,
+    "[[methods]]": MethodEntry,
+    'type = "log-uniform"': LogUniform,
+    'type = "uniform"': UniformRange,
+    'type = "among"': Among,
+    "[search]": SearchPlan,
+    "[figure]": FigurePlan,
+    "[table]": TablePlan,
+    "[smoke]": Smoke,
+}
+"""The sections of a study's file and the classes that say what may stand there, for the documentation."""
