@@ -12,7 +12,7 @@ from typing import Any, get_args, get_origin
 from bacadi.benchmark.study import SECTIONS_OF_STUDY
 from bacadi.config.choices import hints_of, rules_of
 from bacadi.config.codec import encode, group_of, load
-from bacadi.config.names import MODEL, NAMES
+from bacadi.config.names import COLUMNS, MODEL, NAMES
 
 MARKER = "<!-- made by `python docs/reference.py`; do not edit below -->"
 _TITLES = {
@@ -35,7 +35,7 @@ _TITLES = {
 
 def reference() -> str:
     """Tables of every choice of a model and a method: keys, defaults and what they may be."""
-    parts = ["### `[model]`\n", _table(load(MODEL))]
+    parts = ["### `[data]`\n", _table(load(COLUMNS)), "### `[model]`\n", _table(load(MODEL))]
     for group, title in _TITLES.items():
         parts.append(f"### {title}\n")
         for name, path in NAMES[group].items():

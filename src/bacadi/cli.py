@@ -1,5 +1,7 @@
 """The command line: parse, call, print. The commands stand in `bacadi.commands`, one module each."""
 
+import atexit
+import gc
 import os
 import sys
 import traceback
@@ -64,6 +66,9 @@ app.add_typer(bench, name="bench")
 
 def main() -> NoReturn:
     """Run the command line; exit codes: 0 done, 1 a failure of ours, 2 bad input or usage, 128 + n for signal n."""
+    # A million objects of modules live until the end: the collector need not look at them again and again, nor at exit.
+    gc.set_threshold(100_000)
+    atexit.register(gc.freeze)
     # JAX reads these when it is first imported. Messages of its compiler are of no use to whoever waits for a
     # posterior, and what it compiled is worth keeping; a user's own settings win.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")

@@ -55,7 +55,9 @@ def made_of(hint: Any, group: str | None, depth: int) -> st.SearchStrategy[Any]:
     if get_origin(inner) is tuple:
         return st.lists(made_of(get_args(inner)[0], group, depth), min_size=1, max_size=2).map(tuple)
     group = group or group_of(inner)
-    if group is None:
+    if inner is Any and group is None:
+        one = st.booleans() | st.integers(0, 9) | st.floats(0, 1) | st.sampled_from(["uniform", "posterior"])
+    elif group is None:
         one = choices_of(inner, depth)
     else:
         things = [thing for thing in THINGS[group].values() if depth > 0 or not nests(thing, group)]

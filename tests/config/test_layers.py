@@ -55,7 +55,9 @@ def test_presets_are_those_of_the_version_before(preset: str, mechanism: str, me
     name = GOLDEN["auto"][key] if method == "auto" else method
     assert (chosen.name, chosen.preset) == (name, preset)
     model = encode(chosen.model)
-    if mechanism == "nonlinear":  # came later
+    drift = "auto" if preset == "default" else {"stds": [0.0], "shares": [1.0]}
+    assert (model.pop("drift"), model.pop("coarsening")) == (drift, {"limit": "none"})  # came later
+    if mechanism == "nonlinear":
         assert model["mechanism"].pop("negative_slope") == 0.01
     assert model == GOLDEN["models"][key]
     assert encode(chosen.method) == (GOLDEN["svgd"][key] if name == "svgd" else GOLDEN[name])

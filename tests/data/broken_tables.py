@@ -130,7 +130,6 @@ _REFUSED = [
     _case("rescaled column", with_column("c", ("-2", "0.6", "-0.8", "3", "0.2")), "'c'", "'b'", "up to sign"),
     _case("two columns of one name", with_column("a", ("1", "5", "2", "0", "3")), "2 columns", "'a'"),
     _case("column without a name", with_column("", ("0", "1", "2", "3", "4")), "Column number 1", "no name"),
-    _case("context of one row", (*GOOD_ROWS, ("0.1", "0.7", "drug")), "'drug'", "1 row"),
     _case(
         "every row a context",
         tuple((*row[:2], label) for row, label in zip(GOOD_ROWS, ("context", *"12345"), strict=True)),

@@ -46,7 +46,6 @@ def test_three_dimensional_array_is_a_list_of_contexts() -> None:
         ([OBS, [[1.0, 2.0], [1.0]]], {}, "'1' differ in length"),
         ({"wt": OBS, "ko": KO[:, :1]}, {}, "'ko' has 1 column"),
         ({"wt": OBS, "ko": KO[:0]}, {}, "'ko' has no rows"),
-        ({"wt": OBS, "ko": KO[:1]}, {}, "'ko' has only 1 row"),
         ({"wt": OBS, "ko": KO}, {"observational": "wtt"}, "did you mean 'wt'"),
         ([OBS, KO], {"variables": ["a"]}, "2 columns but 1"),
         ([OBS, KO], {"variables": ["a", "a"]}, "'a'"),

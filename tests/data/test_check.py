@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-import bacadi.data.doctor
+import bacadi.config.columns
 from bacadi import cli
 
 SOURCE = str(Path(cli.__file__).parents[1])
@@ -79,7 +79,7 @@ def test_unexpected_failures_are_exit_code_1(
     def fail(*arguments: object) -> None:
         raise ZeroDivisionError("surprise\nover two lines")
 
-    monkeypatch.setattr(bacadi.data.doctor, "diagnose", fail)
+    monkeypatch.setattr(bacadi.config.columns, "examine", fail)
     monkeypatch.setattr(sys, "argv", ["bacadi", "check", str(good), "--context", "arm"])
     monkeypatch.delenv("BACADI_DEBUG", raising=False)
     for debug, traced in (("0", False), ("1", True)):
@@ -95,7 +95,7 @@ def test_interrupt_is_exit_code_130(good: Path, monkeypatch: pytest.MonkeyPatch)
     def interrupt(*arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(bacadi.data.doctor, "diagnose", interrupt)
+    monkeypatch.setattr(bacadi.config.columns, "examine", interrupt)
     assert run("check", good, "--context", "arm")[0] == 130
 
 

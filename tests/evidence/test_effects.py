@@ -121,7 +121,8 @@ def test_states_of_every_effect() -> None:
         (ShiftGaussian(3.0, (1.0,)), [EffectKind.SHIFT], [3.0]),
         (ShiftGaussian(3.0), [EffectKind.SHIFT] * 2, [3.0, 90.0]),
         (ScaleGaussian((0.5, 4.0)), [EffectKind.SCALE] * 2, [0.5, 4.0]),
-        (SoftGaussian(), [EffectKind.SOFT], [0.0]),
+        (SoftGaussian((), True), [EffectKind.SOFT], [0.0]),
+        (SoftGaussian((0.5, 2.0)), [EffectKind.SOFT] * 3, [0.5, 2.0, 0.0]),
     ):
         states = effect_states(effect, DATA)
         assert states.kind.tolist() == [0, *kinds] and states.value.tolist() == [0.0, *values]
@@ -132,7 +133,7 @@ def test_states_of_every_effect() -> None:
 
 def test_a_mixture_multiplies_shares_and_keeps_the_evidence() -> None:
     hard, scale = HardGaussian(FixedNoise(0.5**0.5)), ScaleGaussian((0.5, 4.0))
-    states = effect_states(EffectMixture((hard, scale, SoftGaussian()), (0.5, 0.3, 0.2)), DATA)
+    states = effect_states(EffectMixture((hard, scale, SoftGaussian(())), (0.5, 0.3, 0.2)), DATA)
     assert states.names == ("none", "hard", "scale 0.5", "scale 4", "soft")
     np.testing.assert_allclose(np.exp(states.log_share[1:]), [0.5, 0.15, 0.15, 0.2])
     np.testing.assert_array_equal(states.hard_log_evidence, effect_states(hard, DATA).hard_log_evidence)

@@ -12,16 +12,19 @@ import pytest
 from scipy.stats import invgamma, kstest, multivariate_normal, multivariate_t, norm
 
 from bacadi.data.contexts import ContextData
+from bacadi.errors import NoClosedForm
 from bacadi.evidence.collapsed import EffectKind, EffectStates
 from bacadi.evidence.effects import effect_states
 from bacadi.evidence.reading import RowsEvidence, collapse, evidence_of
 from bacadi.graph.enumerate import all_dags
 from bacadi.graph.equivalence import cpdag
+from bacadi.model.certainty import NO_DRIFT, Coarsening, ContextDrift
 from bacadi.model.effects import EffectMixture, HardGaussian, ScaleGaussian, ShiftGaussian, SoftGaussian
 from bacadi.model.integrated import BGe
 from bacadi.model.linear import LinearGaussian, LinearTheta
 from bacadi.model.mechanism import Mechanism
 from bacadi.model.model import Model
+from bacadi.model.neural import NeuralGaussian
 from bacadi.model.noise import FixedNoise, InferredNoise
 from bacadi.relaxed.density import Density, HardTheta
 from bacadi.relaxed.latent import Structures
@@ -29,7 +32,10 @@ from bacadi.relaxed.mechanisms import log_evidence, prepare
 
 D, M = 4, 4
 HARD = HardGaussian(FixedNoise(0.5**0.5))
-KINDS = EffectMixture((HARD, ShiftGaussian(1.5, (1.0,)), ScaleGaussian((0.25, 4.0)), SoftGaussian()))
+SPREAD = 0.8
+SOFT = SoftGaussian((SPREAD,))
+KINDS = EffectMixture((HARD, ShiftGaussian(1.5, (1.0,)), ScaleGaussian((0.25, 4.0)), SOFT))
+RENEWED = SoftGaussian((), True)
 
 
 def some_data(seed: int, counts: tuple[int, ...] = (12, 6, 5, 1, 4), d: int = D) -> ContextData:
@@ -74,20 +80,40 @@ def dense(book: Textbook, y: np.ndarray, z: np.ndarray, added: np.ndarray) -> fl
 def reference(
     book: Textbook, data: ContextData, states: EffectStates, node: int, parents: np.ndarray, state: np.ndarray
 ) -> float:
-    """The evidence from matrices as large as there are rows."""
+    """The evidence from matrices as large as there are rows, the mean over all drifts."""
+    drifts = zip(states.drift.stds, np.log(states.drift.probabilities), strict=True)
+    return float(
+        np.logaddexp.reduce([log_p + drifting(book, data, states, node, parents, state, t) for t, log_p in drifts])
+    )
+
+
+def drifting(
+    book: Textbook,
+    data: ContextData,
+    states: EffectStates,
+    node: int,
+    parents: np.ndarray,
+    state: np.ndarray,
+    drift: float,
+) -> float:
+    """The evidence where every context but the observational one has a shift of standard deviation `drift` σ."""
     of_row = np.concatenate([[0], state])[data.context]
     kind, value = states.kind[of_row], states.value[of_row]
     y, z = data.x[:, node], data.x[:, parents]
-    own = (kind != EffectKind.HARD) & (kind != EffectKind.SOFT)
+    own = (kind != EffectKind.HARD) & ((kind != EffectKind.SOFT) | (value > 0))
     added = np.diag(np.where(kind == EffectKind.SCALE, value, 1.0))
     same = data.context[:, None] == data.context[None, :]
     added += np.where(same & (kind == EffectKind.SHIFT)[:, None], (value**2)[:, None], 0.0)
+    changed = same & (kind == EffectKind.SOFT)[:, None]
+    added += np.where(changed, (value**2)[:, None] * (z @ z.T + (book.intercept is not None)), 0.0)
+    drifts = same & (data.context > 0)[:, None] & ~(changed & (book.intercept is None))
+    added += np.where(drifts, drift**2, 0.0)
     total = dense(book, y[own], z[own], added[np.ix_(own, own)])
     for k, s in enumerate(state):
         rows = data.context == k + 1
         if states.kind[s] == EffectKind.HARD:
             total += states.hard_log_evidence[k, node]
-        if states.kind[s] == EffectKind.SOFT:
+        if states.kind[s] == EffectKind.SOFT and states.value[s] == 0:
             total += dense(book, y[rows], z[rows], np.eye(rows.sum()))
     return total
 
@@ -103,15 +129,44 @@ def requests(seed: int, n: int, states: EffectStates, m: int = M) -> tuple[np.nd
     return nodes, parents, columns
 
 
+@pytest.mark.parametrize("drift", [NO_DRIFT, ContextDrift((0.0, 0.4, 2.0), (0.5, 0.2, 0.3))], ids=["none", "drift"])
 @pytest.mark.parametrize("name", MODELS)
-def test_evidence_is_the_dense_gaussian_or_t(name: str) -> None:
+def test_evidence_is_the_dense_gaussian_or_t(name: str, drift: ContextDrift) -> None:
     mechanism, book = MODELS[name]
-    states = effect_states(KINDS, data := some_data(1))
+    states = effect_states(KINDS, data := some_data(1), drift)
     evidence, (nodes, parents, columns) = evidence_of(mechanism, data, states), requests(2, 60, states)
     found = [evidence.log_evidence(int(j), p, s) for j, p, s in zip(nodes, parents, columns, strict=True)]
     expected = [reference(book, data, states, int(j), p, s) for j, p, s in zip(nodes, parents, columns, strict=True)]
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
     np.testing.assert_array_equal(evidence.log_evidences(nodes, parents, columns), found)
+
+
+def test_a_row_of_power_two_counts_as_two_rows() -> None:
+    """Whole powers are rows written so many times, for mechanisms, drift and effects alike."""
+    data = some_data(1)
+    times = np.array([1, 2, 1, 3, 2])
+    twice = ContextData(
+        np.repeat(data.x, times[data.context], axis=0),
+        np.repeat(data.context, times[data.context]),
+        data.variables,
+        data.contexts,
+        "obs",
+    )
+    written, powered = (
+        evidence_of(LinearGaussian(), rows, effect_states(KINDS, rows, ContextDrift(), power))
+        for rows, power in ((twice, None), (data, times.astype(float)))
+    )
+    asked = requests(3, 60, written.states)
+    np.testing.assert_allclose(powered.log_evidences(*asked), written.log_evidences(*asked), rtol=1e-9)
+
+
+def test_coarsening_and_drift_need_sums_of_products() -> None:
+    data = some_data(1)
+    for part in ({"drift": ContextDrift((0.5,), (1.0,))}, {"coarsening": Coarsening(20.0)}):
+        with pytest.raises(NoClosedForm, match="linear"):
+            collapse(Model(mechanism=NeuralGaussian(), **part), data)
+    assert collapse(Model(), data).evidence.states.drift == ContextDrift()
+    assert collapse(Model(mechanism=NeuralGaussian()), data).evidence.states.drift == NO_DRIFT
 
 
 def one_width(width: float) -> LinearGaussian:
@@ -129,7 +184,7 @@ def test_several_widths_are_the_mean_of_each_and_draws_come_from_both() -> None:
     parents = np.isin(np.arange(D), [0, 2])
     for state in np.random.default_rng(4).integers(0, states.n_states, (20, M)).astype(np.int8):
         log_p = [evidence.log_evidence(3, parents, state) for evidence in single]
-        if (states.kind[state] == EffectKind.SOFT).any():
+        if ((states.kind[state] == EffectKind.SOFT) & (states.value[state] == 0)).any():
             continue  # there every context has a width of its own
         assert mixed.log_evidence(3, parents, state) == pytest.approx(np.logaddexp(*log_p) - np.log(2))
     graph, state = np.zeros((n, D, D), np.int8), np.zeros((n, M, D), np.int8)
@@ -241,7 +296,7 @@ def test_inferred_noise_collapse_is_the_integral_of_psi() -> None:
 def test_a_function_of_rows_gives_the_same(name: str) -> None:
     mechanism, book = MODELS[name]
     data = some_data(10)
-    states = effect_states(EffectMixture((HARD, SoftGaussian())), data)
+    states = effect_states(EffectMixture((HARD, RENEWED)), data)
 
     def of_rows(node: int, parents: np.ndarray, rows: np.ndarray) -> float:
         return dense(book, rows[:, node], rows[:, parents], np.eye(len(rows)))
@@ -326,9 +381,10 @@ def test_parameter_draws_have_their_closed_form(name: str) -> None:
     constant = values.get("intercept", zero)[:, 1:2] if book.intercept is not None else zero[:, :0]
     check_draws(constant, values["noise_std"][:, 1], root)
     soft = closed_form(book, data.x[c == 4, 3], data.x[c == 4][:, [0, 2]], np.eye(7))
-    constant = values["effect_intercept"][:, 3, 3:] if book.intercept is not None else zero[:, :0]
-    coefficients = np.column_stack([values["effect_weight"][:, 3][:, [0, 2], 3], constant])
-    check_draws(coefficients, values["effect_own_noise_std"][:, 3, 3], soft)
+    assert (values["effect_context"] == 3).all() and (values["effect_node"] == 3).all()
+    constant = values["effect_intercept"] if book.intercept is not None else zero[:, :0]
+    coefficients = np.column_stack([values["effect_weight"][:, 0, [0, 2]], constant])
+    check_draws(coefficients, values["effect_own_noise_std"][:, 0], soft)
     mean = data.x @ values["weight"][:, :, 3].T + values.get("intercept", zero)[:, 3]
     residual = (data.x[:, 3][:, None] - mean)[c == 1].sum(axis=0)
     precision = 6 + 1 / 1.5**2
@@ -377,10 +433,47 @@ def test_soft_and_shift_draws_have_their_closed_form_in_every_context(name: str,
                     values["noise_std"][:, node],
                     Moments(np.zeros(1), np.eye(1) / precision, own.noise),
                 )
-                assert not values["effect_weight"][:, k, :, node].any()
+                assert not ((values["effect_context"][0] == k) & (values["effect_node"][0] == node)).any()
             else:
                 expected = closed_form(book, data.x[here, node], data.x[here][:, parents], np.eye(here.sum()))
-                constant = [] if book.intercept is None else [values["effect_intercept"][:, k, node]]
-                coefficients = np.column_stack([values["effect_weight"][:, k][:, parents, node], *constant])
-                check_draws(coefficients, values["effect_own_noise_std"][:, k, node], expected)
+                (at,) = np.flatnonzero((values["effect_context"][0] == k) & (values["effect_node"][0] == node))
+                constant = [] if book.intercept is None else [values["effect_intercept"][:, at]]
+                coefficients = np.column_stack([values["effect_weight"][:, at][:, parents], *constant])
+                check_draws(coefficients, values["effect_own_noise_std"][:, at], expected)
                 assert not values["effect_shift"][:, k, node].any()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_changed_and_drifting_mechanisms_have_their_closed_form(name: str) -> None:
+    """Node 3 with parents 0 and 2 changes its coefficients in context 1 and drifts by .6 σ in all contexts.
+
+    The joint Gaussian of usual coefficients and changes, in units of σ, has as its design the usual regressors beside
+    those of context 1 alone.
+    """
+    mechanism, book = MODELS[name]
+    data, n, drift = some_data(18, (9, 8, 5, 4, 7)), 20_000, 0.6
+    states = effect_states(KINDS, data, ContextDrift((drift,), (1.0,)))
+    graph, state = np.zeros((D, D), np.int8), np.zeros((M, D), np.int8)
+    graph[[0, 2], 3], state[0, 3] = 1, states.names.index(f"soft {SPREAD:g}")
+    drawn = evidence_of(mechanism, data, states).draw_parameters(
+        np.random.default_rng(19), np.repeat(graph[None], n, axis=0), np.repeat(state[None], n, axis=0)
+    )
+    values, c = {name: np.asarray(item.values, float) for name, item in drawn.items()}, data.context
+    z, variance, change = data.x[:, [0, 2]], [book.weight] * 2, [SPREAD**2] * 2
+    if book.intercept is not None:
+        z = np.column_stack([z, np.ones(len(z))])
+        variance, change = [*variance, book.intercept], [*change, SPREAD**2 + drift**2]
+    design = np.column_stack([z, z * (c == 1)[:, None]])
+    drifts = c > 1
+    added = np.eye(len(c)) + drift**2 * np.outer(drifts, drifts) * (c[:, None] == c)
+    prior, inverse = np.diag(1 / np.array([*variance, *change])), np.linalg.inv(added)
+    cov = np.linalg.inv(design.T @ inverse @ design + prior)
+    mean, y, noise = cov @ design.T @ inverse @ data.x[:, 3], data.x[:, 3], book.noise(2)
+    if len(noise) > 1:
+        noise = (noise[0] + len(y) / 2, noise[1] + (y @ inverse @ y - mean @ design.T @ inverse @ y) / 2)
+    usual, own = values["weight"][:, [0, 2], 3], values["effect_weight"][:, 0, [0, 2]]
+    if book.intercept is not None:
+        usual = np.column_stack([usual, values["intercept"][:, 3]])
+        own = np.column_stack([own, values["effect_intercept"][:, 0]])
+    np.testing.assert_array_equal(values["noise_std"][:, 3], values["effect_own_noise_std"][:, 0])
+    check_draws(np.column_stack([usual, own - usual]), values["noise_std"][:, 3], Moments(mean, cov, noise))

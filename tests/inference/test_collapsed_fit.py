@@ -23,6 +23,7 @@ from bacadi import (
     fit,
 )
 from bacadi.evidence.reading import collapse
+from bacadi.model.certainty import NO_DRIFT
 from bacadi.simulate import SyntheticSpec, simulate
 from bacadi.simulate.synthetic import HardAt, Interventions, UniformNoise
 
@@ -56,7 +57,8 @@ def test_every_draw_of_mcmc_has_the_same_weight() -> None:
     √(p (1 - p) / ESS) with the exact p. Weighing the draws by their posterior once more would be 25 errors off.
     """
     data = weak_data(1)
-    model = Model(LinearGaussian(InferredNoise(1.0, 0.1), 5.0), HardGaussian(InferredNoise(1.0, 0.5)))
+    effect = HardGaussian(InferredNoise(1.0, 0.5))
+    model = Model(LinearGaussian(InferredNoise(1.0, 0.1), 5.0), effect, drift=NO_DRIFT)
     sampled = fit(data, model, MCMC(n_draws=4000, n_sweeps=3400, n_levels=3, moves_per_sweep=12))
     exact = fit(data, model, Exact())
     n = sampled.log_weight.size
@@ -94,6 +96,7 @@ ALL_KINDS = Model(
 NO_INTERCEPT = Model(LinearGaussian(InferredNoise(), 1.0, None), ALL_KINDS.effect, standardize_within=True)
 MODELS = {"default": None, "all kinds of effects": ALL_KINDS, "no intercept": NO_INTERCEPT}
 METHODS = {"exact": Exact(n_draws=1000), "mcmc": MCMC(n_draws=200, n_sweeps=300, n_levels=4, moves_per_sweep=20)}
+UNITLESS = {"effect_noise_ratio", "effect_state", "effect_context", "effect_node"}
 SCALE, SHIFT = np.array([7.0, 0.02, 1.0]), np.array([-40.0, 0.3, 5.0])
 
 
@@ -103,16 +106,23 @@ def moved(name: str, own: dict[str, np.ndarray]) -> np.ndarray:
     x_j = Σ_i w_ij x_i + b_j + σ_j ε becomes, with s and t the scales and shifts, x_j' = Σ_i w_ij s_j/s_i x_i' + b_j' +
     s_j σ_j ε with b_j' = t_j + s_j b_j - Σ_i w_ij s_j/s_i t_i. Ratios and names of states have no unit.
     """
-    if name.endswith("weight"):
+    node = own["effect_node"].astype(int) if "effect_node" in own else np.zeros(0, int)
+    if name == "effect_weight":
+        return own[name] * SCALE[node][..., None] / SCALE
+    if name == "effect_intercept":
+        of_target = SHIFT[node] + SCALE[node] * own[name] - moved("effect_weight", own) @ SHIFT
+        return np.where(node >= 0, of_target, 0.0)
+    if name == "effect_own_noise_std":
+        return SCALE[node] * own[name]
+    if name == "weight":
         return own[name] * SCALE / SCALE[:, None]
-    if name.endswith("intercept"):
-        weight = moved(name.replace("intercept", "weight"), own)
-        return SHIFT + SCALE * own[name] - np.einsum("...ij,i->...j", weight, SHIFT)
+    if name == "intercept":
+        return SHIFT + SCALE * own[name] - np.einsum("...ij,i->...j", moved("weight", own), SHIFT)
     if name in ("effect_mean", "unit_shift"):
         return SHIFT + SCALE * own[name]
-    if name in ("noise_std", "effect_noise_std", "effect_own_noise_std", "effect_shift", "unit_scale"):
+    if name in ("noise_std", "effect_noise_std", "effect_shift", "unit_scale"):
         return SCALE * own[name]
-    assert name in ("effect_noise_ratio", "effect_state"), f"what becomes of {name} in other units?"
+    assert name in UNITLESS, f"what becomes of {name} in other units?"
     return own[name]
 
 
@@ -134,13 +144,15 @@ def test_other_units_change_the_parameters_by_their_units_and_nothing_else(model
         for p in (one, two)
     )
     kinds = {"effect_shift", "effect_noise_ratio", "effect_weight", "effect_intercept", "effect_own_noise_std"}
-    kinds |= {"effect_state"}
+    kinds |= UNITLESS
     of_all = {"weight", "intercept", "noise_std", "effect_mean", "effect_noise_std", *units}
     assert set(before) == set(after) == of_all | (set() if model == "default" else kinds)
     for name, values in after.items():
         # Parameters are stored in single precision, in which an intercept is a difference of larger numbers.
-        unit = SCALE / SCALE[:, None] if name.endswith("weight") else SCALE
-        error = np.abs(values - moved(name, before)) / (1 if name in ("effect_noise_ratio", "effect_state") else unit)
+        slots = SCALE[after["effect_node"].astype(int)] if "effect_node" in after else SCALE
+        units_of = {"weight": SCALE / SCALE[:, None], "effect_weight": slots[..., None] / SCALE}
+        units_of |= dict.fromkeys(("effect_intercept", "effect_own_noise_std"), slots) | dict.fromkeys(UNITLESS, 1.0)
+        error = np.abs(values - moved(name, before)) / units_of.get(name, SCALE)
         assert error.max() < 1e-4, name
 
 

@@ -258,7 +258,7 @@ def resampled(rng: np.random.Generator, data: ContextData) -> ContextData:
     for k in np.unique(data.context):
         of_context = np.flatnonzero(data.context == k)
         rows[of_context] = rng.choice(of_context, size=len(of_context))
-    return ContextData(data.x[rows], data.context, data.variables, data.contexts, data.observational, data.scaling)
+    return data.rows(rows)  # a row stays in its context and takes its block along
 
 
 def run_samples(

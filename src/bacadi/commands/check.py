@@ -3,10 +3,21 @@
 import json
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bacadi.commands.columns import (
+    Block,
+    Drop,
+    DropConstant,
+    Missing,
+    MissingValue,
+    Outliers,
+    Thin,
+    Transform,
+    Variables,
+)
 from bacadi.errors import BAD_INPUT, ConfigError
 
 if TYPE_CHECKING:
@@ -21,16 +32,36 @@ def check(
     data: Annotated[Path, typer.Argument(help="Table: .csv, .tsv, .txt (tabs), each also .gz, or .parquet.")],
     context: Annotated[str | None, typer.Option(help="Column that names the context of each row.")] = None,
     observational: Annotated[str | None, typer.Option(help="Label of the observational context, if any.")] = None,
+    transform: Transform = None,
+    variables: Variables = None,
+    drop: Drop = None,
+    drop_constant: DropConstant = False,
+    thin: Thin = None,
+    missing: Missing = None,
+    missing_value: MissingValue = None,
+    outliers: Outliers = None,
+    block: Block = None,
+    config: Annotated[Path | None, typer.Option(help="TOML file whose section data says the same.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Say in plain words what a table holds and what is wrong or risky about it (exit code 2 if it is unusable)."""
-    from bacadi.data.doctor import diagnose, which_context
+    from bacadi.config.columns import choose_columns
+    from bacadi.data.doctor import which_context
     from bacadi.data.tables import read_table
 
-    table = read_table(data, context)
+    of_columns: dict[str, Any] = {
+        "transform": transform,
+        "variables": variables,
+        "drop": drop,
+        "drop_constant": drop_constant,
+    }
+    of_columns |= {"thin": thin, "missing": missing, "missing_value": missing_value}
+    of_columns |= {"outliers": outliers, "block": block}
+    columns = choose_columns(config, of_columns)
+    table = read_table(data, context, columns.block)
     if context is None:
         raise ConfigError(which_context(table, "--context COLUMN"))
-    diagnosis = diagnose(table, context, observational)
+    diagnosis = columns.read(table, context, observational).diagnosis
     if as_json:
         typer.echo(json.dumps(diagnosis.to_dict(), indent=2, ensure_ascii=False))
     else:

@@ -2,10 +2,21 @@
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from bacadi.commands.columns import (
+    Block,
+    Drop,
+    DropConstant,
+    Missing,
+    MissingValue,
+    Outliers,
+    Thin,
+    Transform,
+    Variables,
+)
 from bacadi.config.names import BASELINE, MECHANISM, METHOD, NAMES
 from bacadi.errors import ConfigError
 
@@ -34,8 +45,18 @@ def fit(
         typer.Option(help="default, paper, authors or improved; without it paper for svgd, otherwise default."),
     ] = None,
     config: Annotated[
-        Path | None, typer.Option(help="TOML file with the sections model, method and knowledge (docs/settings.md).")
+        Path | None,
+        typer.Option(help="TOML file with the sections model, method, data and knowledge (docs/settings.md)."),
     ] = None,
+    transform: Transform = None,
+    variables: Variables = None,
+    drop: Drop = None,
+    drop_constant: DropConstant = False,
+    thin: Thin = None,
+    missing: Missing = None,
+    missing_value: MissingValue = None,
+    outliers: Outliers = None,
+    block: Block = None,
     draws: Annotated[int | None, typer.Option(help="mcmc, exact: number of draws.")] = None,
     sweeps: Annotated[int | None, typer.Option(help="mcmc: length of the run.")] = None,
     time_budget: Annotated[
@@ -65,12 +86,22 @@ def fit(
     if resume and overwrite:
         raise ConfigError("--resume keeps the run in --out and --overwrite replaces it; give one of the two.")
     from bacadi.commands.run import Request, RunFolder, conclude, holds_run, is_finished
+    from bacadi.config.columns import choose_columns
     from bacadi.config.layers import configure
 
     flags = {"--model": model, "--draws": draws, "--sweeps": sweeps, "--time-budget": time_budget}
     flags |= {"--replicas": replicas, "--particles": particles, "--steps": steps, "--samples": samples, "--jobs": jobs}
     configuration = configure(method, preset, config, flags)
-    request = Request(data, context, observational, seed, standardize, targets, config, checkpoint_every)
+    of_columns: dict[str, Any] = {
+        "transform": transform,
+        "variables": variables,
+        "drop": drop,
+        "drop_constant": drop_constant,
+    }
+    of_columns |= {"thin": thin, "missing": missing, "missing_value": missing_value}
+    of_columns |= {"outliers": outliers, "block": block}
+    columns = choose_columns(config, of_columns)
+    request = Request(data, context, observational, seed, standardize, targets, config, checkpoint_every, columns)
     run = RunFolder.prepare(out, request, configuration, overwrite)
     if resume and holds_run(out):
         run.check_same()

@@ -15,11 +15,11 @@ import bacadi
 from bacadi.commands.outputs import check_folder, check_outputs, say
 from bacadi.commands.watch import Log, Watch
 from bacadi.config.choices import shown
-from bacadi.config.codec import Place
+from bacadi.config.codec import Place, build, encode
+from bacadi.config.columns import PLAIN, Columns
 from bacadi.config.layers import Configuration, name_of_method, restored
 from bacadi.data.checks import Severity
 from bacadi.data.contexts import ContextData
-from bacadi.data.doctor import examine
 from bacadi.data.tables import read_table
 from bacadi.data.text import sweep, write_text
 from bacadi.errors import INTERRUPTED, BacadiError, ConfigError, DataError, StoreError
@@ -48,6 +48,7 @@ class Request:
     targets: str = UNKNOWN
     config: Path | None = None
     checkpoint_seconds: float = 60.0
+    columns: Columns = PLAIN
 
     def __post_init__(self) -> None:
         if type(self.seed) is not int or not 0 <= self.seed <= _LARGEST_SEED:
@@ -57,9 +58,11 @@ class Request:
 
     def read(self) -> tuple[ContextData, tuple[str, ...]]:
         """The data, and the warnings of the doctor as sentences."""
-        examination = examine(read_table(self.data, self.context), self.context, self.observational)
-        data = examination.data()
-        warnings = tuple(finding.message for finding in examination.diagnosis.of(Severity.WARNING))
+        table = read_table(self.data, self.context, self.columns.block)
+        data, diagnosis = self.columns.read(table, self.context, self.observational)
+        if data is None:
+            raise DataError(diagnosis.of(Severity.ERROR)[0].message)
+        warnings = tuple(finding.message for finding in diagnosis.of(Severity.WARNING))
         return (data.standardized() if self.standardize else data), warnings
 
 
@@ -104,8 +107,10 @@ class RunFolder:
             f"'{path / CONFIG}' is damaged or not ours, so the run cannot be resumed; start a new fit."
         )
         try:
-            request = Request(Path(record["data"]["path"]), **{key: record[key] for key in _KEPT})
-            model, method = restored(record["configuration"], Place(f"'{path / CONFIG}'", modules=modules))
+            place = Place(f"'{path / CONFIG}'", modules=modules)
+            columns = build(Columns, record["columns"], place.below("columns")) if "columns" in record else PLAIN
+            request = Request(Path(record["data"]["path"]), **{key: record[key] for key in _KEPT}, columns=columns)
+            model, method = restored(record["configuration"], place)
             configuration = Configuration(model, method, name_of_method(method), record["preset"], {})
             digest, known = record["data"]["sha256"], record["knowledge"]
             if not request.data.is_file():
@@ -148,8 +153,16 @@ class RunFolder:
             "method": self.configuration.name,
             "preset": self.configuration.preset,
             "configuration": self.configuration.table(),
+            **self._columns_record(),
             **({"extends": self.extends} if self.extends else {}),
         }
+
+    def _columns_record(self) -> dict[str, Any]:
+        """What was made of the columns, and the maps that came of it; nothing where they are used as they are."""
+        if self.request.columns == PLAIN:
+            return {}
+        names = dict(zip(self.data.variables, self.data.transforms.names, strict=True))
+        return {"columns": encode(self.request.columns), "transforms": names}
 
     def extended(self, sweeps: int) -> "RunFolder":
         """The run that brings a finished one to so many sweeps; its results stay until there are new ones."""
@@ -219,7 +232,9 @@ class RunFolder:
         data, chosen = self.data, self.configuration
         sizes = {"rows": data.n_rows, "variables": data.n_variables, "contexts": data.n_contexts}
         how = {"method": chosen.name, "preset": chosen.preset, "seed": self.request.seed}
-        return {"version": bacadi.__version__, **sizes, **how}
+        words = data.transforms.words(data.variables)
+        made = ({"transforms": words} if words else {}) | ({"missing": round(data.missing, 6)} if data.missing else {})
+        return {"version": bacadi.__version__, **sizes, **how, **made}
 
     def _carry_out(self, log: Log, quiet: bool, begun: float | None) -> Posterior:
         begin, checkpoint = time.monotonic(), self.path / CHECKPOINT
@@ -274,7 +289,11 @@ def summary(posterior: Posterior, folder: Path) -> str:
     """The answer in a few lines: verdict, draws, targets, strongest edges, and where the files are."""
     edges = posterior.edges()
     likely = edges[edges["probability"] > 0.5].head(_LISTED_EDGES)
-    lines = [posterior.describe(), "most probable edges:" if len(likely) else "no edge has a probability above 0.5"]
+    lines = [
+        posterior.describe(),
+        *posterior.attrs.get("columns", []),
+        "most probable edges:" if len(likely) else "no edge has a probability above 0.5",
+    ]
     lines += [f"  {edge.source} -> {edge.target} ({edge.probability:.2f})" for edge in likely.itertuples()]
     more = int((edges["probability"] > 0.5).sum()) - len(likely)
     lines += [f"  and {more} more"] if more > 0 else []

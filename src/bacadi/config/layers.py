@@ -19,8 +19,8 @@ from bacadi.data.text import closest, listed, quoted
 from bacadi.errors import ConfigError
 
 AUTO, SVGD, BOOTSTRAP = "auto", "svgd", "bootstrap"
-KNOWLEDGE = "knowledge"
-SECTIONS = ("model", "method", KNOWLEDGE)
+KNOWLEDGE, DATA = "knowledge", "data"
+SECTIONS = ("model", "method", DATA, KNOWLEDGE)
 PRESETS = ("default", "paper", "authors", "improved")
 
 

@@ -7,6 +7,7 @@ NAMES: dict[str, dict[str, str]] = tomllib.loads(files("bacadi.config").joinpath
 """Names and `module:Class` paths by group: the path of the base class, or the name of a group of functions."""
 
 MODEL = "bacadi.model.model:Model"
+COLUMNS = "bacadi.config.columns:Columns"
 METHOD = "bacadi.inference.method:AbstractMethod"
 BASELINE = "bacadi.baselines.base:AbstractBaseline"
 MECHANISM = "bacadi.model.mechanism:Mechanism"

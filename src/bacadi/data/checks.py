@@ -14,7 +14,6 @@ from functools import partial
 import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float
-from scipy.sparse.csgraph import connected_components
 
 from bacadi.data.text import closest, counted, listed, quoted
 
@@ -87,6 +86,9 @@ def _rows(index: pd.Index, mask: Mask) -> str:
 LARGEST = float(np.sqrt(np.finfo(np.float32).max))
 SMALLEST = float(np.sqrt(np.finfo(np.float32).tiny))
 
+MIN_PRESENT = 5
+"""Fewest values of a column from which its missing ones are completed."""
+
 _SPELLINGS = (
     (r"\s*[-+]?\d*,\d+(?:[eE][-+]?\d+)?\s*", "a decimal comma,", "write numbers with a point, as in 1.5"),
     (r"\s*[-+]?\d{1,3}(?:,\d{3})+(?:\.\d*)?\s*", "a number with thousands separators,", "write digits without commas"),
@@ -125,8 +127,10 @@ def _number(cell: object) -> float:
         return np.nan
 
 
-def cell_findings(series: pd.Series, values: Float[np.ndarray, " n"], text: Mask) -> Findings:
+def cell_findings(series: pd.Series, values: Float[np.ndarray, " n"], text: Mask, may_miss: bool = False) -> Findings:
     """Check the cells of one column, read by `to_numbers`: each kind that is not a usable number, with its first row.
+
+    Cells that `may_miss` are counted in a note, unless they are nearly all there is.
 
     >>> column = pd.Series([1, None, "high"], dtype=object, name="a")
     >>> [finding.code for finding in cell_findings(column, *to_numbers(column))]
@@ -136,9 +140,13 @@ def cell_findings(series: pd.Series, values: Float[np.ndarray, " n"], text: Mask
     if text.any():
         yield error("text", f"{column} has {_text(series, text)}.")
     missing, infinite = np.isnan(values) & ~text, np.isinf(values)
-    if missing.any():
-        remedy = "fill in the value, or drop the row or the column"
-        yield error("missing", f"{column} has no value in {_rows(index, missing)}; {remedy}.")
+    if missing.any() and may_miss and missing.sum() <= len(values) - MIN_PRESENT:
+        share = f"{missing.sum()} of {len(values)} rows ({missing.mean():.1%})"
+        yield note("imputed", f"{column} has no value in {share}, which are completed several times.")
+    elif missing.any():
+        remedy = "fill in the value, drop the column (--drop), or drop or complete such rows (--missing drop or impute)"
+        few = ", with too few values to complete it" if may_miss else ""
+        yield error("missing", f"{column} has no value in {_rows(index, missing)}{few}; {remedy}.")
     if infinite.any():
         remedy = "replace it by a number, or drop the row (a logarithm of 0 is a common cause)"
         yield error("infinite", f"{column} has an infinite value in {_rows(index, infinite)}; {remedy}.")
@@ -172,7 +180,7 @@ def _text(series: pd.Series, text: Mask) -> str:
 # ------------------------------------------------------------------------------------------------------------ labels
 
 MIN_ROWS = 2
-"""Fewest rows of a context: with a single row a changed mechanism cannot be told from noise."""
+"""Fewest rows that at least one context needs: from single rows alone a changed mechanism cannot be told from noise."""
 
 _FEW_ROWS = 5
 
@@ -187,7 +195,7 @@ def label_findings(index: pd.Index, counts: Counter[str], missing: Mask, observa
 
     >>> index, missing = pd.RangeIndex(2, 6, name=LINE_INDEX), np.array([False, False, False, True])
     >>> [finding.code for finding in label_findings(index, Counter(wt=2, ko=1), missing, "wt")]
-    ['missing-context', 'small-context', 'few-rows']
+    ['missing-context', 'single-row', 'few-rows']
     """
     if missing.any():
         remedy = "write the context of every row, or drop the row"
@@ -202,20 +210,35 @@ def label_findings(index: pd.Index, counts: Counter[str], missing: Mask, observa
 
 def _context_sizes(counts: Counter[str]) -> Findings:
     """Contexts with too few rows; if none has a second row, the column is a row number and not a context."""
-    if len(counts) == counts.total() > 2:
+    if counts and max(counts.values()) < MIN_ROWS and counts.total() > 1:
         what = f"Every one of the {len(counts)} rows has its own context (the first is {quoted(next(iter(counts)))})"
-        remedy = "so the context column looks like a row number; name the column that groups the rows"
-        yield error("context-is-index", f"{what}, {remedy}.")
+        if len(counts) > 2 and _are_row_numbers(list(counts)):
+            remedy = "so the context column looks like a row number; name the column that groups the rows"
+            yield error("context-is-index", f"{what}, {remedy}.")
+        else:
+            remedy = (
+                "add replicates of at least one of them, best of the control, or merge contexts of the same treatment"
+            )
+            yield error("small-context", f"{what}, and nothing tells an effect from noise; {remedy}.")
         return
-    for label, count in counts.items():
-        if count < MIN_ROWS:
-            what = f"Context {quoted(label)} has only {counted(count, 'row')} and needs at least {MIN_ROWS}"
-            remedy = "add rows, merge it with a context of the same treatment, or drop it"
-            yield error("small-context", f"{what}; {remedy}.")
+    single = [label for label, count in counts.items() if count < MIN_ROWS]
+    if single:
+        which = (
+            f"Context {listed(single)} has" if len(single) == 1 else f"{len(single)} contexts ({listed(single)}) have"
+        )
+        remark = "what noise is comes from the contexts with more rows"
+        yield note("single-row", f"{which} a single row; {remark}.")
     few = [label for label, count in counts.items() if MIN_ROWS <= count < _FEW_ROWS]
     if few:
         which, it = (f"Context {listed(few)} has", "it") if len(few) == 1 else (f"Contexts {listed(few)} have", "them")
         yield note("few-rows", f"{which} fewer than {_FEW_ROWS} rows; expect wide uncertainty about {it}.")
+
+
+def _are_row_numbers(labels: list[str]) -> bool:
+    """Whether labels count up one by one, as an index does; one row per experiment is a design with names."""
+    return all(label.strip().isdigit() for label in labels) and bool(
+        (np.diff([int(label) for label in labels]) == 1).all()
+    )
 
 
 def _design(counts: Counter[str], observational: str | None) -> Findings:
@@ -266,6 +289,7 @@ COLLINEAR_VIF = 1e3
 
 SCALE_RATIO = 1e6
 COUNT_SKEWNESS = 2.0
+COUNTS_FROM = 100
 _ROUNDING = 1e-13
 
 
@@ -320,6 +344,17 @@ def _originals(x: Matrix, unit: Matrix) -> dict[int, int]:
     return {int(j): int(np.argmax(earlier[:, j])) for j in np.flatnonzero(earlier.any(axis=0))}
 
 
+def _connected(linked: Bool[np.ndarray, "n n"]) -> Iterator[Bool[np.ndarray, " n"]]:
+    """The connected components of an undirected graph, each as the mask of its members."""
+    left = np.ones(len(linked), bool)
+    while left.any():
+        group, grown = np.zeros_like(left), np.arange(len(left)) == left.argmax()
+        while (grown != group).any():
+            group, grown = grown, grown | linked[grown].any(axis=0)
+        yield group
+        left &= ~group
+
+
 def _collinear(unit: Matrix, names: Names) -> Findings:
     """Groups of columns of which one is, to R² > .999, a linear combination of the others."""
     n, d = unit.shape
@@ -334,8 +369,8 @@ def _collinear(unit: Matrix, names: Names) -> Findings:
     inflated = np.flatnonzero(inflation > COLLINEAR_VIF)
     root = np.sqrt(inflation[inflated])
     partial_correlation = np.abs(precision[np.ix_(inflated, inflated)]) / np.outer(root, root)
-    _, group = connected_components(partial_correlation > 0.1, directed=False)
-    for members in (inflated[group == g] for g in np.unique(group)):
+    for group in _connected(partial_correlation > 0.1):
+        members = inflated[group]
         if len(members) < 2:
             continue
         vif = float(inflation[members].max())
@@ -356,13 +391,15 @@ def _units(x: Matrix, names: Names) -> Findings:
         what = f"The spread of column {quoted(names[high])} (standard deviation {spread[high]:.2g})"
         than = f"is over a million times that of column {quoted(names[low])} ({spread[low]:.2g})"
         yield warning("scales", f"{what} {than}; standardise the data or change the units.")
-    whole = np.flatnonzero((x.min(axis=0) >= 0) & (x.max(axis=0) >= 10) & (x == np.rint(x)).all(axis=0))
+    # Counts begin at or near 0; bytes, prices and intensities are whole numbers too and do not.
+    low = (x.min(axis=0) >= 0) & (np.quantile(x, 0.1, axis=0) < COUNTS_FROM)
+    whole = np.flatnonzero(low & (x.max(axis=0) >= 10) & (x == np.rint(x)).all(axis=0))
     skewness = (((x[:, whole] - x[:, whole].mean(axis=0)) / spread[whole]) ** 3).mean(axis=0)
     skewed = [names[j] for j in whole[skewness > COUNT_SKEWNESS]]
     if skewed:
         verb, whose = ("holds", "its") if len(skewed) == 1 else ("hold", "their")
         what = f"{counted(len(skewed), 'column')} {verb} counts with a long right tail ({listed(skewed)})"
-        remedy = f"so take the logarithm of 1 + {whose} values (first divide by the library size, if any)"
+        remedy = f"so take the logarithm of 1 + {whose} values (--transform log1p, divided by the library size, if any)"
         yield warning("counts", f"{what}; the models assume Gaussian noise, {remedy}.")
     for j in np.flatnonzero((np.diff(x, axis=0) == 1).all(axis=0)) if len(x) >= 5 else ():
         what = f"Column {quoted(names[j])} counts the rows one by one and looks like a row number"
@@ -382,11 +419,20 @@ def row_findings(index: pd.Index, x: Matrix, names: Names, labels: Names) -> Fin
     yield from _constant_in_context(x, names, labels)
     # Whole numbers repeat by chance (counts, on/off states); measured decimals do not.
     repeats = np.flatnonzero(pd.DataFrame(x).duplicated())
+    # Nor do cells that hold the commonest value of their column (zeros of sparse cells): at least half must be others.
+    common = np.array([_commonest(column) for column in x.T])
+    repeats = repeats[(x[repeats] != common).mean(axis=1) >= 0.5]
     if len(repeats) and (x != np.rint(x)).any():
         first = int(np.argmax((x == x[repeats[0]]).all(axis=1)))
         example = f"(first: {row_name(index, repeats[0])} repeats {row_name(index, first)})"
         what = f"{counted(len(repeats), 'row')} repeat the values of an earlier row {example}"
         yield warning("repeated-rows", f"{what}; drop them if a sample was entered twice.")
+
+
+def _commonest(column: Float[np.ndarray, " n"]) -> float:
+    """The value that most rows have, NaN where no two rows share one."""
+    values, counts = np.unique(column, return_counts=True)
+    return float(values[np.argmax(counts)]) if counts.max() > 2 else np.nan
 
 
 def _constant_in_context(x: Matrix, names: Names, labels: Names) -> Findings:

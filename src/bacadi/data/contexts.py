@@ -1,12 +1,16 @@
 """`ContextData`, samples of the same variables under several contexts, and `Scaling`, the units they are in."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
-from bacadi.errors import DataError
+from bacadi.data.shapes import Dependence, dependence
+from bacadi.data.text import closest, quoted
+from bacadi.data.transforms import Transforms, by_column, fit_transforms
+from bacadi.errors import ConfigError, DataError
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,9 @@ class ContextData:
 
     `context[n]` is 0 for an observational row and k = 1..M for a row of the context named
     `contexts[k - 1]`, whose intervention targets are to be inferred. Data without an observational
-    context have no row with `context == 0`. `scaling` leads back to the units in which the data were given.
+    context have no row with `context == 0`. `x` is what was given, mapped by `transforms` and then scaled, so that
+    `transforms.inverse(scaling.invert(x))` leads back; `original` does that. `block[n]` is the block of a row (batch,
+    donor, day), named `blocks[block[n]]`, None where there are none. A missing cell is NaN; `fit` completes it.
 
     >>> x = np.array([[0.0, 1.0], [2.0, 1.5], [5.0, 0.5]])
     >>> data = ContextData(x, np.array([0, 0, 1]), ("a", "b"), ("ko",), "wt")
@@ -102,11 +108,16 @@ class ContextData:
     contexts: tuple[str, ...]
     observational: str | None = None
     scaling: Scaling = field(default=None)  # type: ignore[assignment]
+    transforms: Transforms = field(default=None)  # type: ignore[assignment]
+    block: Int[np.ndarray, " n"] | None = None
+    blocks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         n, d = self.x.shape
         if self.scaling is None:
             object.__setattr__(self, "scaling", Scaling.identity(d))
+        if self.transforms is None:
+            object.__setattr__(self, "transforms", Transforms.identity(d))
         if self.context.shape != (n,) or len(self.variables) != d:
             given = f"context has {len(self.context)} entries, {len(self.variables)} variables are named"
             remedy = "give one context per row and one name per column"
@@ -115,6 +126,8 @@ class ContextData:
             what = f"The context numbers run from {self.context.min()} to {self.context.max()}"
             named = f"0 (observational) to {len(self.contexts)} have a name"
             raise DataError(f"{what} but only {named}; number the contexts from 1.")
+        if self.block is not None and self.block.shape != (n,):
+            raise DataError(f"There are {n} rows and {len(self.block)} entries of block; give the block of every row.")
 
     @property
     def n_rows(self) -> int:
@@ -146,14 +159,98 @@ class ContextData:
         values = self.x if values is None else values
         return [values[self.context == k] for k in range(self.n_contexts + 1)]
 
+    @property
+    def missing(self) -> float:
+        """The share of cells without a value."""
+        return float(np.isnan(self.x).mean()) if self.x.size else 0.0
+
+    def original(self) -> Float[np.ndarray, "n d"]:
+        """The values as they were given: neither scaled nor transformed."""
+        return self.transforms.inverse(self.scaling.invert(self.x))
+
+    def transformed(self, how: str | Mapping[str, str]) -> "ContextData":
+        """The data with each column mapped by none, log, log1p, asinh, normal-scores, or what "auto" picks for it.
+
+        One name is for all columns, a mapping for those it names. It is the values given that are mapped, whatever
+        transform or scaling there was before.
+
+        >>> x = np.array([[1.0, 5.0], [10.0, 6.0], [100.0, 9.0]])
+        >>> data = ContextData(x, np.array([0, 0, 1]), ("a", "b"), ("ko",), "wt").transformed({"a": "log"})
+        >>> data.x.round(2).tolist(), data.transforms.names
+        ([[0.0, 5.0], [2.3, 6.0], [4.61, 9.0]], ('log', 'none'))
+        """
+        original = self.original()
+        names = by_column(how, self.variables)
+        maps = fit_transforms(original, self.context, names, self.variables)
+        return replace(self, x=maps.forward(original), scaling=Scaling.identity(self.n_variables), transforms=maps)
+
+    def only(self, variables: Sequence[str]) -> "ContextData":
+        """The data of some variables, in the order given.
+
+        >>> data = ContextData(np.array([[1.0, 2.0, 3.0]]), np.array([0]), ("a", "b", "c"), (), "wt")
+        >>> data.only(["c", "a"]).x.tolist()
+        [[3.0, 1.0]]
+        """
+        for name in variables:
+            if name not in self.variables:
+                raise ConfigError(f"There is no variable {quoted(name)}{closest(name, self.variables)}; name a column.")
+        at = np.array([self.variables.index(name) for name in variables], dtype=int)
+        scaling = Scaling(self.scaling.shift[at], self.scaling.scale[at])
+        kept = self.transforms.at(at)
+        return replace(self, x=self.x[:, at], variables=tuple(variables), scaling=scaling, transforms=kept)
+
+    def without(self, variables: Sequence[str]) -> "ContextData":
+        """The data without some variables.
+
+        >>> data = ContextData(np.array([[1.0, 2.0, 3.0]]), np.array([0]), ("a", "b", "c"), (), "wt")
+        >>> data.without(["b"]).variables
+        ('a', 'c')
+        """
+        self.only(variables)
+        return self.only([name for name in self.variables if name not in variables])
+
+    def rows(self, at: Shaped[np.ndarray, " m"]) -> "ContextData":
+        """The data of some rows, by position or by a mask."""
+        block = None if self.block is None else self.block[at]
+        return replace(self, x=self.x[at], context=self.context[at], block=block)
+
+    def thinned(self, step: int) -> "ContextData":
+        """Every `step`-th row of each context, from its first, in the order of the rows.
+
+        >>> data = ContextData(np.arange(5.0)[:, None], np.array([0, 1, 0, 0, 1]), ("a",), ("ko",), "wt")
+        >>> data.thinned(2).x.ravel().tolist()
+        [0.0, 1.0, 3.0]
+        """
+        return self.rows(every_nth(self.context, step))
+
+    def dependence(self) -> Dependence:
+        """How the rows of a context depend on each other in their order: see `shapes.dependence`."""
+        return dependence(self.x, self.context)
+
+    def effective_rows(self) -> Float[np.ndarray, " K"]:
+        """How many independent rows each context is worth, the observational one first: see `shapes.dependence`.
+
+        >>> rng = np.random.default_rng(0)
+        >>> walk = np.cumsum(rng.normal(size=(300, 2)), axis=0)
+        >>> bool(ContextData(walk, np.zeros(300, int), ("a", "b"), (), "wt").effective_rows()[0] < 30)
+        True
+        """
+        return self.counts * self.dependence().share
+
     def residuals_within(self) -> Float[np.ndarray, "n d"]:
         """Each row minus the mean of its context: what varies for other reasons than the interventions.
+
+        With blocks, minus what an intercept per context and one per block explain together (least squares).
 
         >>> data = ContextData(np.array([[1.0], [3.0], [9.0]]), np.array([0, 0, 1]), ("a",), ("ko",), "wt")
         >>> data.residuals_within().ravel().tolist()
         [-1.0, 1.0, 0.0]
         """
         residual = self.x.astype(float)
+        if self.block is not None:
+            groups = [np.unique(labels, return_inverse=True)[1] for labels in (self.context, self.block)]
+            design = np.hstack([np.eye(group.max() + 1)[group] for group in groups])
+            return residual - design @ np.linalg.lstsq(design, residual, rcond=None)[0]
         for k in np.unique(self.context):
             residual[self.context == k] -= self.x[self.context == k].mean(axis=0)
         return residual
@@ -167,6 +264,8 @@ class ContextData:
         >>> data.x.tolist(), data.scaling.invert(data.x).tolist()
         ([[-1.0], [1.0]], [[1.0], [5.0]])
         """
+        if self.missing:
+            return self._scaled(Scaling(np.nanmean(self.x, axis=0), np.nanstd(self.x, axis=0)))
         return self._scaled(Scaling(self.x.mean(axis=0), self.x.std(axis=0)))
 
     def standardized_within(self) -> "ContextData":
@@ -180,7 +279,9 @@ class ContextData:
         >>> ContextData(x, np.array([0, 0, 1, 1]), ("a",), ("ko",), "wt").standardized_within().x.ravel().tolist()
         [-1.0, 1.0, 97.0, 99.0]
         """
-        within, overall = self.residuals_within().std(axis=0), self.x.std(axis=0)
+        replicated = self.counts[self.context] > 1  # a single row has no residual
+        replicated = replicated if replicated.any() else np.ones_like(replicated)
+        within, overall = self.residuals_within()[replicated].std(axis=0), self.x.std(axis=0)
         observational = self.context == 0
         reference = self.x[observational] if observational.any() else self.x
         return self._scaled(Scaling(reference.mean(axis=0), np.where(within > 1e-9 * overall, within, overall)))
@@ -199,6 +300,20 @@ class ContextData:
         return f"ContextData({self.n_rows} rows, {self.n_variables} variables; {contexts}{more})"
 
 
+def every_nth(labels: Shaped[np.ndarray, " n"], step: int) -> Shaped[np.ndarray, " n"]:
+    """A mask of every `step`-th row of each label, from its first.
+
+    >>> every_nth(np.array(["a", "b", "a", "a"]), 2).tolist()
+    [True, True, False, True]
+    """
+    if type(step) is not int or step < 1:
+        raise ConfigError(f"Every {step}-th row cannot be taken; give a whole number from 1 on.")
+    kept = np.zeros(len(labels), dtype=bool)
+    for label in dict.fromkeys(labels.tolist()):
+        kept[np.flatnonzero(labels == label)[::step]] = True
+    return kept
+
+
 def mean_shift_z(data: ContextData) -> Float[np.ndarray, "M d"]:
     """|z| of the difference in means between each context and the observational rows (all rows if fewer than three).
 
@@ -215,6 +330,7 @@ def mean_shift_z(data: ContextData) -> Float[np.ndarray, "M d"]:
     for k, rows in enumerate(contexts):
         if len(rows):
             # A context of constant values (a knock-out) has no variance; the floor keeps its z finite.
-            error = (reference.var(axis=0) / len(reference)) + np.maximum(rows.var(axis=0), 1e-2) / len(rows)
+            spread = rows.var(axis=0) if len(rows) > 1 else reference.var(axis=0)
+            error = (reference.var(axis=0) / len(reference)) + np.maximum(spread, 1e-2) / len(rows)
             z[k] = np.abs(rows.mean(axis=0) - reference.mean(axis=0)) / np.sqrt(error + 1e-300)
     return z

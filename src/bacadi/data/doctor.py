@@ -1,7 +1,8 @@
 """The doctor: one examination of a table, behind `bacadi check` and behind every `from_*` function."""
 
 from collections import Counter
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from jaxtyping import Float
 from bacadi.data import checks
 from bacadi.data.checks import Finding, Findings, Severity, error
 from bacadi.data.contexts import ContextData
+from bacadi.data.symptoms import symptoms
 from bacadi.data.text import closest, counted, listed, quoted
 from bacadi.errors import DataError
 
@@ -38,6 +40,10 @@ class Diagnosis:
         """The findings of one severity, in the order in which they were made."""
         return tuple(finding for finding in self.problems if finding.severity is severity)
 
+    def with_findings(self, findings: Iterable[Finding]) -> "Diagnosis":
+        """The diagnosis with more findings, in the order of severity."""
+        return replace(self, problems=_by_severity([*self.problems, *findings]))
+
     @property
     def ok(self) -> bool:
         """Whether the table can be used: no finding is an error."""
@@ -63,6 +69,7 @@ class Examination:
     diagnosis: Diagnosis
     x: Float[np.ndarray, "n d"]
     labels: list[str]
+    blocks: list[str] | None = None
 
     def data(self) -> ContextData:
         """The arrays as `ContextData`, or the first error as a refusal.
@@ -75,7 +82,12 @@ class Examination:
         names = tuple(label for label, _ in self.diagnosis.contexts if label != observational)
         number = {label: k for k, label in enumerate(names, start=1)}
         context = np.array([number.get(label, 0) for label in self.labels], dtype=np.int64)
-        return ContextData(self.x, context, self.diagnosis.variables, names, observational)
+        data = ContextData(self.x, context, self.diagnosis.variables, names, observational)
+        if self.blocks is None:
+            return data
+        blocks = tuple(dict.fromkeys(self.blocks))
+        block = np.array([blocks.index(label) for label in self.blocks], dtype=np.int64)
+        return replace(data, block=block, blocks=blocks)
 
 
 def diagnose(df: pd.DataFrame, context: str, observational: str | None = None) -> Diagnosis:
@@ -86,16 +98,26 @@ def diagnose(df: pd.DataFrame, context: str, observational: str | None = None) -
     >>> found.ok, found.contexts, [finding.code for finding in found.of(Severity.ERROR)]
     (False, (('o', 2), ('i', 2)), ['missing'])
     """
-    return examine(df, context, observational).diagnosis
+    examination = examine(df, context, observational)
+    found = examination.diagnosis
+    return found.with_findings(symptoms(examination.data())) if found.ok else found
 
 
-def examine(df: pd.DataFrame, context: str | pd.Series, observational: str | None = None) -> Examination:
+def examine(
+    df: pd.DataFrame,
+    context: str | pd.Series,
+    observational: str | None = None,
+    blocks: pd.Series | None = None,
+    may_miss: bool = False,
+) -> Examination:
     """Examine a table of one row per sample: names, labels, cells, and the numbers of the columns that are whole.
 
     Args:
         df: the table; every column but the context column is a variable.
         context: the name of the column with the context of each row, or the labels themselves if no column has them.
         observational: the label of the untouched context, None if there is none.
+        blocks: the block of each row, None without blocks.
+        may_miss: whether cells may be missing, because they are going to be completed.
     """
     observational = None if observational is None else str(observational)
     findings, names = [*_names(df)], [str(name) for name in df.columns]
@@ -114,19 +136,24 @@ def examine(df: pd.DataFrame, context: str | pd.Series, observational: str | Non
         counts.update(text for text, gone in zip(texts, missing, strict=True) if not gone)
         findings += _size(df)
         findings += checks.label_findings(df.index, counts, missing, observational) if texts else ()
-    x, of_numbers = _numbers(df, texts)
-    problems = sorted([*findings, *of_numbers], key=lambda finding: list(Severity).index(finding.severity))
+    x, of_numbers = _numbers(df, texts, may_miss)
+    problems = _by_severity([*findings, *of_numbers])
     variables = tuple(str(name) for name in df.columns)
-    return Examination(Diagnosis(len(df), variables, tuple(counts.items()), observational, tuple(problems)), x, texts)
+    found = Diagnosis(len(df), variables, tuple(counts.items()), observational, problems)
+    return Examination(found, x, texts, None if blocks is None else blocks.to_list())
 
 
-def _numbers(values: pd.DataFrame, labels: list[str]) -> tuple[Float[np.ndarray, "n d"], list[Finding]]:
+def _by_severity(findings: list[Finding]) -> tuple[Finding, ...]:
+    return tuple(sorted(findings, key=lambda finding: list(Severity).index(finding.severity)))
+
+
+def _numbers(values: pd.DataFrame, labels: list[str], may_miss: bool) -> tuple[Float[np.ndarray, "n d"], list[Finding]]:
     """Parse all columns; check the cells, then columns and rows as far as they hold nothing but usable numbers."""
     x, usable = np.empty(values.shape), []
     findings: list[Finding] = []
     for j in range(x.shape[1]):
         x[:, j], text = checks.to_numbers(values.iloc[:, j])
-        of_cells = [*checks.cell_findings(values.iloc[:, j], x[:, j], text)]
+        of_cells = [*checks.cell_findings(values.iloc[:, j], x[:, j], text, may_miss)]
         findings += of_cells
         if not of_cells:
             usable.append(j)

@@ -65,11 +65,11 @@ def from_file(path: str | Path, context: str | None = None, observational: str |
     return from_dataframe(read_table(path, context), context, observational)
 
 
-def read_table(path: str | Path, context: str | None = None) -> pd.DataFrame:
+def read_table(path: str | Path, context: str | None = None, block: str | None = None) -> pd.DataFrame:
     """Read .csv, .tsv and .txt (tabs), each also .gz, or .parquet; a row of text is indexed by its line in the file.
 
-    The header is line 1. The column `context`, if it is there, is kept as the text it is, so that labels such as `01`
-    or `None` survive.
+    The header is line 1. The columns `context` and `block`, if they are there, are kept as the text they are, so that
+    labels such as `01` or `None` survive.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "data.tsv"
@@ -90,7 +90,8 @@ def read_table(path: str | Path, context: str | None = None) -> pd.DataFrame:
     content = _content(path)
     if ending == ".parquet":
         return _read_parquet(path, content)
-    return _read_text(path, _text(path, _unzipped(path, content) if zipped else content), _DELIMITERS[ending], context)
+    text = _text(path, _unzipped(path, content) if zipped else content)
+    return _read_text(path, text, _DELIMITERS[ending], {context, block})
 
 
 def _content(path: Path) -> bytes:
@@ -139,7 +140,7 @@ class _Row(NamedTuple):
     source: str
 
 
-def _read_text(path: Path, text: str, delimiter: str, context: str | None) -> pd.DataFrame:
+def _read_text(path: Path, text: str, delimiter: str, label_columns: set[str | None]) -> pd.DataFrame:
     """Check that every row has as many values as the header has names, then let pandas parse the numbers.
 
     Pandas alone would fill up short rows, count lines without the blank ones and call a bad cell by its column.
@@ -153,7 +154,7 @@ def _read_text(path: Path, text: str, delimiter: str, context: str | None) -> pd
     names = [name.strip() for name in header]
     _check_delimiter(path, names, delimiter, rows[0].line)
     _check_widths(path, len(names), rows[1:])
-    labels = {j for j, name in enumerate(names) if name == context}
+    labels = {j for j, name in enumerate(names) if name in label_columns}
     frame = pd.read_csv(
         io.StringIO("\n".join(row.source for row in rows)),
         sep=delimiter,

@@ -22,6 +22,7 @@ from bacadi.data.labelled import Labelled
 from bacadi.data.text import counted
 from bacadi.errors import ConfigError, NoClosedForm
 from bacadi.graph.enumerate import log_orders
+from bacadi.model.certainty import NO_DRIFT, ContextDrift
 from bacadi.model.knowledge import Knowledge, Labels
 from bacadi.model.model import Model
 from bacadi.model.priors import CountingPrior
@@ -46,12 +47,13 @@ class EffectKind(IntEnum):
 
 @dataclass(frozen=True)
 class EffectStates:
-    """The states of a variable in a context; state 0 is the untouched mechanism.
+    """The states of a variable in a context; state 0 is the untouched mechanism, which `drift` moves all the same.
 
     `value[s]` is the prior standard deviation of a shift in units of the noise, or the ratio of variances of a scale
     effect (a scale effect of unknown ratio is one state for each ratio of a grid). `log_share[s]` is the log prior
     probability of the state given that the variable is a target. `hard_log_evidence[k, j]` is the log density of
-    the rows of context k of variable j under a hard effect, its mean (and noise) integrated out.
+    the rows of context k of variable j under a hard effect, its mean (and noise) integrated out. `power[k]` is as how
+    many rows each row of context k counts, the observational one first (None: as one).
     """
 
     names: tuple[str, ...]
@@ -59,11 +61,21 @@ class EffectStates:
     value: Float[np.ndarray, " T"]
     log_share: Float[np.ndarray, " T"]
     hard_log_evidence: Float[np.ndarray, "M d"]
+    drift: ContextDrift = NO_DRIFT
+    power: Float[np.ndarray, " K"] | None = None
 
     @property
     def n_states(self) -> int:
         """T, the untouched mechanism included."""
         return len(self.names)
+
+    def refuse_certainty(self) -> None:
+        """Refuse drift and coarsening where the evidence knows nothing of them."""
+        if any(self.drift.stds) or self.power is not None:
+            raise NoClosedForm(
+                "Drift between contexts and coarsening need linear mechanisms or BGe; leave [model.drift] and "
+                "[model.coarsening] out, or use --model linear or bge."
+            )
 
     def labelled(self, states: States, shift: Float[np.ndarray, "n M d"]) -> dict[str, Labelled]:
         """What draws of states say of shift effects (the constants they add) and of scale effects (their ratios)."""

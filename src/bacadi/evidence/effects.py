@@ -13,8 +13,12 @@ from bacadi.data.labelled import Labelled
 from bacadi.errors import NoClosedForm
 from bacadi.evidence.collapsed import EffectKind, EffectStates
 from bacadi.model import effects
+from bacadi.model.certainty import NO_DRIFT, ContextDrift
 from bacadi.model.effects import Effect, HardGaussian, moments
 from bacadi.model.noise import LOG_2PI
+
+Power = Float[np.ndarray, " K"] | None
+"""As how many a row of each context counts (`Coarsening.power`); None: as one."""
 
 
 class EffectState(NamedTuple):
@@ -26,13 +30,17 @@ class EffectState(NamedTuple):
     share: float = 1.0
 
 
-def effect_states(effect: Effect, data: ContextData) -> EffectStates:
+def effect_states(
+    effect: Effect, data: ContextData, drift: ContextDrift = NO_DRIFT, power: Power = None
+) -> EffectStates:
     """All states of a variable in a context under an effect, the untouched mechanism first."""
     hard, none = hard_part(effect), np.zeros((data.n_contexts, data.n_variables))
     every = (EffectState("none", EffectKind.NONE), *states_of(effect))
     names, kinds, values, shares = zip(*every, strict=True)
-    evidence = none if hard is None else hard_log_evidence(hard, moments(data))
-    return EffectStates(names, np.array(kinds, np.int8), np.array(values, float), np.log(shares), evidence)
+    evidence = none if hard is None else hard_log_evidence(hard, moments(data, power))
+    return EffectStates(
+        names, np.array(kinds, np.int8), np.array(values, float), np.log(shares), evidence, drift, power
+    )
 
 
 @singledispatch
@@ -48,7 +56,11 @@ def _(effect: HardGaussian) -> Iterable[EffectState]:
 
 @states_of.register
 def _(effect: effects.SoftGaussian) -> Iterable[EffectState]:
-    return [EffectState("soft", EffectKind.SOFT)]
+    values = (*effect.spreads, *([0.0] if effect.renewed else []))
+    names = [f"soft {value:g}" if value else "soft" for value in values]
+    return [
+        EffectState(name, EffectKind.SOFT, value, 1 / len(values)) for name, value in zip(names, values, strict=True)
+    ]
 
 
 @states_of.register
@@ -70,8 +82,15 @@ def _(effect: effects.EffectMixture) -> Iterable[EffectState]:
     return [state._replace(share=state.share * share) for part, share in parts for state in states_of(part)]
 
 
+@states_of.register
+def _(effect: effects.AutoEffect) -> Iterable[EffectState]:
+    return states_of(effect.candidates[0])
+
+
 def hard_part(effect: Effect) -> HardGaussian | None:
     """The hard effect that there is, on its own or in a mixture."""
+    if isinstance(effect, effects.AutoEffect):
+        effect = effect.candidates[0]
     parts = effect.effects if isinstance(effect, effects.EffectMixture) else (effect,)
     return next((part for part in parts if isinstance(part, HardGaussian)), None)
 
@@ -106,7 +125,9 @@ def _hard_by_width(effect: HardGaussian, sums: effects.Moments) -> _ByWidth:
     return _ByWidth(ratio, squares, log_p)
 
 
-def draw_hard_effects(rng: np.random.Generator, effect: Effect, data: ContextData, n: int) -> dict[str, Labelled]:
+def draw_hard_effects(
+    rng: np.random.Generator, effect: Effect, data: ContextData, n: int, power: Power = None
+) -> dict[str, Labelled]:
     """Means and noise of hard effects from p(μ, σ_I | D, targeted), n sets; nothing for the other kinds.
 
     They do not depend on the mechanism. The width of the prior comes first, then σ_I, then
@@ -115,7 +136,7 @@ def draw_hard_effects(rng: np.random.Generator, effect: Effect, data: ContextDat
     hard = hard_part(effect)
     if hard is None:
         return {}
-    sums, noise = moments(data), hard.noise.conjugate()
+    sums, noise = moments(data, power), hard.noise.conjugate()
     count, offset = sums.n_rows[:, None], sums.mean - hard.mean_prior_mean
     dims, shape = ("context", "node"), (n, *offset.shape)
     ratios, by_width, log_p = _hard_by_width(hard, sums)

@@ -8,11 +8,17 @@ their coefficients in units of the noise, over n rows:
     σ² ~ InvGamma(a, b): log p(y | Z) = -n/2 log 2π + a log b - log Γ(a) + log Γ(a + n/2) - (a + n/2) log(b + r/2)
                                         - ½ log |B| + ½ log |Λ|.
 
-Where Λ is one of several (`InferredNoise.widths`), p(y | Z) is the mean of theirs.
+Where Λ is one of several (`InferredNoise.widths`), p(y | Z) is the mean of theirs, and likewise for the variation
+between contexts (`ContextDrift`).
 
-Only sums of products enter, so the cost does not depend on the number of rows. An effect changes what its context adds
-to them: nothing (hard, soft), its Gram matrix less s s' v²/(1 + n v²) with s the column sums (a shift of prior standard
-deviation vσ, integrated out) or its Gram matrix over the ratio of variances (scale).
+Only sums of products enter, so the cost does not depend on the number of rows. With s the column sums of a context of
+n rows, its Gram matrix A enters as
+
+    untouched   A - s s' τ²/(1 + n τ²): a random shift of standard deviation τσ, integrated out (τ = 0: A itself),
+    shift       the same with τ² + v², for a shift of prior standard deviation vσ,
+    scale       A/ρ - s s' τ²/(ρ² + ρ n τ²), for a noise variance ρσ²,
+    soft        A - A_Z' (A_ZZ + V⁻¹)⁻¹ A_Z, for coefficients that change by N(0, σ² V),
+    hard        not at all; nor where a soft effect draws all parameters anew, which then have an evidence of their own.
 """
 
 import math
@@ -30,6 +36,7 @@ from bacadi.model.integrated import BGe
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.noise import LOG_2PI
 
+LEAST_VARIANCE = 1e-12  # of a change that does not happen
 HARD, SHIFT, SCALE, SOFT = (int(EffectKind[name]) for name in ("HARD", "SHIFT", "SCALE", "SOFT"))
 
 
@@ -37,11 +44,11 @@ class Regression(NamedTuple):
     """Priors of the regression of each node, in the form that compiled code reads; `regression` makes one.
 
     `precision[j, i]` is Λ for the weight of i in the equation of j, `precision[j, d]` that of its intercept, each to be
-    divided by one of `width_squares`. With `noise_known` σ_j² is `variance[j]`, else InvGamma(`shape[number of
-    parents]`, `scale[j]`).
+    divided by one of `width_squares`. Every regression has the `n_fixed` columns from d on: none, or the ones. With
+    `noise_known` σ_j² is `variance[j]`, else InvGamma(`shape[number of parents]`, `scale[j]`).
     """
 
-    intercept: bool
+    n_fixed: int
     noise_known: bool
     width_squares: Float[np.ndarray, " W"]
     precision: Float[np.ndarray, "d d+1"]
@@ -53,24 +60,33 @@ class Regression(NamedTuple):
 
 
 class GramTables(NamedTuple):
-    """Everything a local score depends on; the last column of `gram` belongs to the column of ones."""
+    """Everything a local score depends on; column d of `gram` belongs to the column of ones.
 
-    gram: Float[np.ndarray, "K d+1 d+1"]
-    total: Float[np.ndarray, "d+1 d+1"]
+    `total[b]` is the sum over contexts that are all untouched and drift by τ² = `drift[b]`, which adds `drift_log[b]`
+    to the log evidence: the log share of this τ and the determinants of all contexts. Where slopes drift as well, by
+    `slope[b]` > 0, both are without it: what a context then adds depends on the parents.
+    """
+
+    gram: Float[np.ndarray, "K D D"]
+    total: Float[np.ndarray, "B D D"]
     rows: Float[np.ndarray, " K"]
+    n_rows: float
+    drift: Float[np.ndarray, " B"]
+    slope: Float[np.ndarray, " B"]
+    drift_log: Float[np.ndarray, " B"]
     prior: Regression
     kind: Int8[np.ndarray, " T"]
     value: Float[np.ndarray, " T"]
     hard_log_evidence: Float[np.ndarray, "M d"]
 
 
-def regression(intercept: bool, precision: Float[np.ndarray, "d d+1"], noise: tuple[Any, ...]) -> Regression:
+def regression(n_fixed: int, precision: Float[np.ndarray, "d d+1"], noise: tuple[Any, ...]) -> Regression:
     """The priors with the logarithms that every score needs; `noise` is `Conjugate`, its shape by number of parents."""
     d, known = len(precision), noise[0] is not None
     variance, shape, scale = np.full(d, noise[0] if known else 1.0), np.full(d + 1, noise[1]), np.full(d, noise[2])
     log_normaliser = shape[None, :] * np.log(scale)[:, None] - gammaln(shape)[None, :]
     half_log, width_squares = 0.5 * np.log(precision), np.square(noise[3])
-    return Regression(intercept, known, width_squares, precision, variance, shape, scale, half_log, log_normaliser)
+    return Regression(n_fixed, known, width_squares, precision, variance, shape, scale, half_log, log_normaliser)
 
 
 @compiled
@@ -96,7 +112,7 @@ def width_log_evidence(prior, w, columns, matrix, n_rows):  # type: ignore[no-un
     The transposed Cholesky factor overwrites the upper half of the matrix but for its diagonal.
     """
     size, node = len(columns), columns[-1]
-    n_parents = size - 2 if prior.intercept else size - 1
+    n_parents = size - 1 - prior.n_fixed
     shrink = 1.0 / prior.width_squares[w]
     log_det, product = 0.0, 1.0
     diagonal = np.empty(size)
@@ -134,17 +150,13 @@ def width_log_evidence(prior, w, columns, matrix, n_rows):  # type: ignore[no-un
 @compiled
 def columns_of(tables, node, parents, n_parents):  # type: ignore[no-untyped-def]
     """Columns of the Gram matrix that the regression needs, the response last, and ½ log |Λ|."""
-    last = tables.gram.shape[1] - 1
-    size = n_parents + (2 if tables.prior.intercept else 1)
-    columns = np.empty(size, np.int64)
+    d, n_fixed = tables.hard_log_evidence.shape[1], tables.prior.n_fixed
+    columns = np.empty(n_parents + n_fixed + 1, np.int64)
     half_log = 0.0
-    for a in range(n_parents):
-        columns[a] = parents[a]
-        half_log += tables.prior.half_log_precision[node, parents[a]]
-    if tables.prior.intercept:
-        columns[n_parents] = last
-        half_log += tables.prior.half_log_precision[node, last]
-    columns[size - 1] = node
+    for a in range(n_parents + n_fixed):
+        columns[a] = parents[a] if a < n_parents else d + a - n_parents
+        half_log += tables.prior.half_log_precision[node, columns[a]]
+    columns[-1] = node
     return columns, half_log
 
 
@@ -157,32 +169,97 @@ def gather(gram, columns, matrix):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def pooled(tables, node, columns, state, matrix):  # type: ignore[no-untyped-def]
-    """Gram matrix of the rows that the mechanism of `node` explains, their number and the constants of the effects."""
-    last, size = tables.gram.shape[1] - 1, len(columns)
-    gather(tables.total, columns, matrix)
-    n_rows, constant = tables.rows.sum(), 0.0
+def change_factor(tables, k, columns, ratio, slope, shift):  # type: ignore[no-untyped-def]
+    """L with L L' = A_ZZ/ρ + V⁻¹ of context k, and log |V (A_ZZ/ρ + V⁻¹)|: its noise variance is ρσ², the coefficients
+    of parents change by N(0, slope σ²), the intercept by N(0, shift σ²)."""
+    gram, n = tables.gram[k + 1], len(columns) - 1 - max(tables.prior.n_fixed - 1, 0)
+    n_parents = len(columns) - 1 - tables.prior.n_fixed
+    lower, log_det = np.zeros((n, n)), 0.0
+    for a in range(n):
+        for c in range(a):
+            entry = gram[columns[a], columns[c]] / ratio
+            for e in range(c):
+                entry -= lower[a, e] * lower[c, e]
+            lower[a, c] = entry / lower[c, c]
+        variance = max(slope if a < n_parents else shift, LEAST_VARIANCE)
+        pivot = gram[columns[a], columns[a]] / ratio + 1.0 / variance
+        for e in range(a):
+            pivot -= lower[a, e] * lower[a, e]
+        pivot = max(pivot, 1.0 / variance)  # never below but for rounding
+        lower[a, a] = math.sqrt(pivot)
+        log_det += math.log(pivot * variance)
+    return lower, log_det
+
+
+@compiled
+def change(tables, k, columns, ratio, slope, shift, matrix):  # type: ignore[no-untyped-def]
+    """Take from the matrix what changed coefficients explain, A_Z' (A_ZZ + V⁻¹)⁻¹ A_Z with A over ρ, and return
+    -½ log |V (…)|."""
+    gram, size = tables.gram[k + 1], len(columns)
+    lower, log_det = change_factor(tables, k, columns, ratio, slope, shift)
+    n = len(lower)
+    solved = np.empty((n, size))
+    for a in range(n):
+        for e in range(size):
+            entry = gram[columns[a], columns[e]] / ratio
+            for c in range(a):
+                entry -= lower[a, c] * solved[c, e]
+            solved[a, e] = entry / lower[a, a]
+        for e in range(size):
+            for f in range(e + 1):
+                matrix[e, f] -= solved[a, e] * solved[a, f]
+    return -0.5 * log_det
+
+
+@compiled
+def pooled(tables, b, node, columns, state, matrix):  # type: ignore[no-untyped-def]
+    """Gram matrix of the rows that the mechanism of `node` explains under the drift b, their number, and the constants
+    of drift and effects."""
+    ones, size, drift, slope = tables.hard_log_evidence.shape[1], len(columns), tables.drift[b], tables.slope[b]
+    gather(tables.total[b], columns, matrix)
+    n_rows, constant = tables.n_rows, tables.drift_log[b]
     for k in range(len(state)):
         s = state[k]
         if s == 0:
+            if slope > 0:
+                constant += change(tables, k, columns, 1.0, slope, drift, matrix)
             continue
         gram, n, kind, value = tables.gram[k + 1], tables.rows[k + 1], tables.kind[s], tables.value[s]
-        if kind == SHIFT:
-            weight, deflate = 0.0, value * value / (1 + n * value * value)
-            constant -= 0.5 * math.log(1 + n * value * value)
-        elif kind == SCALE:
-            weight, deflate = 1.0 - 1.0 / value, 0.0
-            constant -= 0.5 * n * math.log(value)
-        else:
-            weight, deflate = 1.0, 0.0
+        # The context enters `total` as untouched: A - before s s', or with slopes that drift as A.
+        before, weight, deflate = (0.0 if slope > 0 else drift / (1 + n * drift)), 0.0, 0.0
+        if before > 0:
+            constant += 0.5 * math.log(1 + n * drift)
+        ratio, gone = 1.0, kind == HARD or (kind == SOFT and value == 0)
+        shift, soft = (value * value + drift if kind == SHIFT else drift), slope
+        if gone:
+            weight = 1.0
             n_rows -= n
             if kind == HARD:
                 constant += tables.hard_log_evidence[k, node]
-        for a in range(size):
-            ga = deflate * gram[columns[a], last]
-            for b in range(a + 1):
-                matrix[a, b] -= weight * gram[columns[a], columns[b]] + ga * gram[columns[b], last]
+        elif kind == SCALE:
+            ratio = value
+            weight = 1.0 - 1.0 / ratio
+            constant -= 0.5 * n * math.log(ratio)
+        elif kind == SOFT:
+            shift, soft = value * value + drift, value * value + slope
+        if not gone and soft == 0:
+            deflate = shift / (ratio * (ratio + n * shift))
+            constant -= 0.5 * math.log(1 + n * shift / ratio)
+        if weight != 0 or deflate != before:
+            for a in range(size):
+                ga = (deflate - before) * gram[columns[a], ones]
+                for c in range(a + 1):
+                    matrix[a, c] -= weight * gram[columns[a], columns[c]] + ga * gram[columns[c], ones]
+        if not gone and soft > 0:
+            constant += change(tables, k, columns, ratio, soft, shift, matrix)
     return n_rows, constant
+
+
+@compiled
+def drift_log_evidence(tables, b, node, columns, state, matrix):  # type: ignore[no-untyped-def]
+    """log p(y | Z, τ) p(τ) of one drift, without ½ log |Λ|; the matrix is scratch space."""
+    n_rows, constant = pooled(tables, b, node, columns, state, matrix)
+    return constant + regression_log_evidence(tables.prior, columns, matrix, n_rows)
 
 
 @compiled
@@ -190,10 +267,13 @@ def local_score(tables, node, parents, n_parents, state):  # type: ignore[no-unt
     """log p(x_:j | parents, states) of one node; the compiled form of `GramEvidence.log_evidence`."""
     columns, half_log = columns_of(tables, node, parents, n_parents)
     matrix = np.empty((len(columns), len(columns)))
-    n_rows, score = pooled(tables, node, columns, state, matrix)
-    score += half_log + regression_log_evidence(tables.prior, columns, matrix, n_rows)
+    score = drift_log_evidence(tables, 0, node, columns, state, matrix)
+    for b in range(1, len(tables.drift)):
+        other = drift_log_evidence(tables, b, node, columns, state, matrix)
+        score = max(score, other) + math.log1p(math.exp(-abs(score - other)))
+    score += half_log
     for k in range(len(state)):
-        if tables.kind[state[k]] == SOFT:
+        if tables.kind[state[k]] == SOFT and tables.value[state[k]] == 0:
             gather(tables.gram[k + 1], columns, matrix)
             score += half_log + regression_log_evidence(tables.prior, columns, matrix, tables.rows[k + 1])
     return score
@@ -210,13 +290,18 @@ def local_scores(tables, nodes, parents, states):  # type: ignore[no-untyped-def
 
 
 @compiled
+def draw_index(rng, log_p):  # type: ignore[no-untyped-def]
+    """An index with probability proportional to exp(log_p)."""
+    cumulative = np.cumsum(np.exp(log_p - log_p.max()))
+    return np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")
+
+
+@compiled
 def draw_regression(rng, prior, columns, matrix, n_rows):  # type: ignore[no-untyped-def]
     """σ and coefficients from their posterior, given the Gram matrix of (Z, y)."""
     size, node = len(columns) - 1, columns[-1]
-    n_parents = size - 1 if prior.intercept else size
     log_p = np.array([width_log_evidence(prior, w, columns, matrix, n_rows) for w in range(len(prior.width_squares))])
-    cumulative = np.cumsum(np.exp(log_p - log_p.max()))
-    w = np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")
+    w = draw_index(rng, log_p)
     for a in range(size):
         matrix[a, a] += prior.precision[node, columns[a]] / prior.width_squares[w]
         for b in range(a):
@@ -228,7 +313,7 @@ def draw_regression(rng, prior, columns, matrix, n_rows):  # type: ignore[no-unt
         std = math.sqrt(prior.variance[node])
     else:
         residual = max(matrix[size, size] - (half * half).sum(), 0.0)
-        shape = prior.shape[n_parents] + 0.5 * n_rows
+        shape = prior.shape[size - prior.n_fixed] + 0.5 * n_rows
         std = math.sqrt((prior.scale[node] + 0.5 * residual) / rng.standard_gamma(shape))
     for a in range(size):
         half[a] += std * rng.standard_normal()
@@ -236,44 +321,89 @@ def draw_regression(rng, prior, columns, matrix, n_rows):  # type: ignore[no-unt
 
 
 @compiled
-def draw_mechanisms(rng, tables, graphs, states, soft):  # type: ignore[no-untyped-def]
-    """Weights, intercepts, noise and shifts of all nodes for every draw, float32.
+def draw_mechanism(rng, tables, node, columns, state):  # type: ignore[no-untyped-def]
+    """The usual mechanism of a node from its posterior: the drift, σ and the coefficients."""
+    matrix = np.empty((len(columns), len(columns)))
+    n_drifts = len(tables.drift)
+    log_p = np.array([drift_log_evidence(tables, b, node, columns, state, matrix) for b in range(n_drifts)])
+    b = draw_index(rng, log_p)
+    n_rows, _ = pooled(tables, b, node, columns, state, matrix)
+    std, coefficients = draw_regression(rng, tables.prior, columns, matrix, n_rows)
+    return b, std, coefficients
 
-    The mechanisms are the usual ones, one for all contexts ([n, 1, ...]), or with `soft` those that soft effects put in
-    their place, one a context ([n, M, ...]). The constant that a shift effect adds has its posterior given the usual
-    mechanism.
+
+@compiled
+def draw_soft(rng, tables, k, node, columns, value, usual):  # type: ignore[no-untyped-def]
+    """σ and coefficients that a soft effect has put in place of the usual ones: drawn anew, or changed."""
+    b, std, coefficients = usual
+    square = value * value
+    if value == 0:
+        matrix = np.empty((len(columns), len(columns)))
+        gather(tables.gram[k + 1], columns, matrix)
+        return draw_regression(rng, tables.prior, columns, matrix, tables.rows[k + 1])
+    own, gram = coefficients.copy(), tables.gram[k + 1]
+    lower, _ = change_factor(tables, k, columns, 1.0, square + tables.slope[b], square + tables.drift[b])
+    n = len(lower)
+    if n > 0:
+        left = np.empty(n)
+        for a in range(n):
+            left[a] = gram[columns[a], node]
+            for c in range(len(coefficients)):
+                left[a] -= coefficients[c] * gram[columns[a], columns[c]]
+        half = np.linalg.solve(lower, left)
+        for a in range(n):
+            half[a] += std * rng.standard_normal()
+        own[:n] += np.linalg.solve(lower.T.copy(), half)
+    return std, own
+
+
+@compiled
+def draw_mechanisms(rng, tables, graphs, states):  # type: ignore[no-untyped-def]
+    """Weights, intercepts, noise and shifts of all nodes for every draw, and the mechanisms of soft effects; float32.
+
+    Those of soft effects are kept for targets alone, at most `n_slots` of a draw: `own[n, slot]` are weights, intercept
+    and σ, `where[n, slot]` the context and the node (-1: no more targets).
     """
-    (n, m, d), last = states.shape, tables.gram.shape[1] - 1
-    n_kinds = m if soft else 1
-    weight, shift = np.zeros((n, n_kinds, d, d), np.float32), np.zeros((n, m, d), np.float32)
-    intercept, noise_std = np.zeros((n, n_kinds, d), np.float32), np.zeros((n, n_kinds, d), np.float32)
+    n, m, d = states.shape
+    n_slots = 0
     for at in range(n):
+        n_soft = 0
+        for s in states[at].ravel():
+            n_soft += tables.kind[s] == SOFT
+        n_slots = max(n_slots, n_soft)
+    weight, shift = np.zeros((n, d, d), np.float32), np.zeros((n, m, d), np.float32)
+    intercept, noise_std = np.zeros((n, d), np.float32), np.zeros((n, d), np.float32)
+    own, where = np.zeros((n, n_slots, d + 2), np.float32), np.full((n, n_slots, 2), -1, np.int16)
+    for at in range(n):
+        slot = 0
         for node in range(d):
             parents, state = np.flatnonzero(graphs[at, :, node]), states[at, :, node].copy()
             columns, _ = columns_of(tables, node, parents, len(parents))
-            matrix = np.empty((len(columns), len(columns)))
-            for k in range(n_kinds):
-                if soft and tables.kind[state[k]] != SOFT:
-                    continue
-                if soft:
-                    gather(tables.gram[k + 1], columns, matrix)
-                    n_rows = tables.rows[k + 1]
-                else:
-                    n_rows, _ = pooled(tables, node, columns, state, matrix)
-                std, coefficients = draw_regression(rng, tables.prior, columns, matrix, n_rows)
-                noise_std[at, k, node] = std
-                for a in range(len(parents)):
-                    weight[at, k, parents[a], node] = coefficients[a]
-                if tables.prior.intercept:
-                    intercept[at, k, node] = coefficients[len(parents)]
-            for k in range(0 if soft else m):
-                if tables.kind[state[k]] == SHIFT:
-                    gram, residual = tables.gram[k + 1], tables.gram[k + 1, node, last]
+            usual = draw_mechanism(rng, tables, node, columns, state)
+            b, std, coefficients = usual
+            noise_std[at, node] = std
+            for a in range(len(parents)):
+                weight[at, parents[a], node] = coefficients[a]
+            if tables.prior.n_fixed > 0:
+                intercept[at, node] = coefficients[len(parents)]
+            for k in range(m):
+                kind, value = tables.kind[state[k]], tables.value[state[k]]
+                if kind == SHIFT:
+                    gram, residual = tables.gram[k + 1], tables.gram[k + 1, node, d]
                     for a in range(len(coefficients)):
-                        residual -= coefficients[a] * gram[columns[a], last]
-                    precision = tables.rows[k + 1] + 1 / tables.value[state[k]] ** 2
+                        residual -= coefficients[a] * gram[columns[a], d]
+                    precision = tables.rows[k + 1] + 1 / (value**2 + tables.drift[b])
                     shift[at, k, node] = residual / precision + std / math.sqrt(precision) * rng.standard_normal()
-    return weight, intercept, noise_std, shift
+                elif kind == SOFT:
+                    own_std, changed = draw_soft(rng, tables, k, node, columns, value, usual)
+                    for a in range(len(parents)):
+                        own[at, slot, parents[a]] = changed[a]
+                    if tables.prior.n_fixed > 0:
+                        own[at, slot, d] = changed[len(parents)]
+                    own[at, slot, d + 1] = own_std
+                    where[at, slot, 0], where[at, slot, 1] = k, node
+                    slot += 1
+    return weight, intercept, noise_std, shift, own, where
 
 
 class GramEvidence(AbstractEvidence):
@@ -284,9 +414,16 @@ class GramEvidence(AbstractEvidence):
     def __init__(self, data: ContextData, states: EffectStates, prior: Regression) -> None:
         self.n_variables, self.n_contexts, self.states = data.n_variables, data.n_contexts, states
         design = np.column_stack([data.x, np.ones(data.n_rows)])
-        gram = np.stack([block.T @ block for block in data.by_context(design)])
+        gram, rows = np.stack([block.T @ block for block in data.by_context(design)]), data.counts.astype(float)
+        if states.power is not None:
+            gram, rows = states.power[:, None, None] * gram, states.power * rows
+        square, slope, n = np.square(states.drift.stds)[:, None], np.square(states.drift.slopes), rows[1:]
+        alone = np.where(slope[:, None] > 0, 0.0, square)  # the drift where it is one of the intercept alone
+        sums, deflate = gram[1:, :, data.n_variables], alone / (1 + n * alone)
+        total = gram.sum(axis=0) - np.einsum("bk,ki,kj->bij", deflate, sums, sums)
+        drift_log = np.log(states.drift.probabilities) - 0.5 * np.log1p(n * alone).sum(axis=1)
         effects = states.kind, states.value, states.hard_log_evidence
-        self.tables = GramTables(gram, gram.sum(axis=0), data.counts.astype(float), prior, *effects)
+        self.tables = GramTables(gram, total, rows, float(rows.sum()), square[:, 0], slope, drift_log, prior, *effects)
 
     def log_evidence(self, node: int, parents: Bool[np.ndarray, " d"], state: Int8[np.ndarray, " M"]) -> float:
         chosen = np.flatnonzero(parents)
@@ -296,17 +433,18 @@ class GramEvidence(AbstractEvidence):
         return local_scores(self.tables, np.asarray(nodes, np.int64), parents, states)
 
     def draw_parameters(self, rng: np.random.Generator, graphs: Graphs, states: States) -> dict[str, Labelled]:
-        weight, intercept, noise_std, shift = draw_mechanisms(rng, self.tables, graphs, states, False)
-        drawn = {"weight": Labelled(weight[:, 0], ("source", "target"))}
-        drawn["noise_std"] = Labelled(noise_std[:, 0], ("node",))
-        if self.tables.prior.intercept:
-            drawn["intercept"] = Labelled(intercept[:, 0], ("node",))
+        weight, intercept, noise_std, shift, own, where = draw_mechanisms(rng, self.tables, graphs, states)
+        drawn = {"weight": Labelled(weight, ("source", "target")), "noise_std": Labelled(noise_std, ("node",))}
+        if self.tables.prior.n_fixed:
+            drawn["intercept"] = Labelled(intercept, ("node",))
         drawn |= self.states.labelled(states, shift)
         if SOFT in self.states.kind:
-            weight, intercept, noise_std, _ = draw_mechanisms(rng, self.tables, graphs, states, True)
-            drawn["effect_weight"] = Labelled(weight, ("context", "source", "target"))
-            drawn["effect_intercept"] = Labelled(intercept, ("context", "node"))
-            drawn["effect_own_noise_std"] = Labelled(noise_std, ("context", "node"))
+            d = self.n_variables
+            drawn["effect_context"] = Labelled(where[..., 0], ("slot",))
+            drawn["effect_node"] = Labelled(where[..., 1], ("slot",))
+            drawn["effect_weight"] = Labelled(own[..., :d], ("slot", "source"))
+            drawn["effect_intercept"] = Labelled(own[..., d], ("slot",))
+            drawn["effect_own_noise_std"] = Labelled(own[..., d + 1], ("slot",))
         return drawn
 
 
@@ -317,7 +455,7 @@ def linear_evidence(mechanism: LinearGaussian, data: ContextData, states: Effect
     precision = np.full((d, d + 1), unit / mechanism.weight_prior_std**2)
     if intercept is not None:
         precision[:, d] = unit / intercept**2
-    return GramEvidence(data, states, regression(intercept is not None, precision, noise))
+    return GramEvidence(data, states, regression(int(intercept is not None), precision, noise))
 
 
 def bge_evidence(mechanism: BGe, data: ContextData, states: EffectStates) -> GramEvidence:
@@ -326,4 +464,4 @@ def bge_evidence(mechanism: BGe, data: ContextData, states: EffectStates) -> Gra
     precision = np.full((d, d + 1), t)
     precision[:, d] = mechanism.alpha_mu
     shape = 0.5 * (mechanism.alpha_omega_excess + np.arange(d + 1) + 1)
-    return GramEvidence(data, states, regression(True, precision, (None, shape, 0.5 * t, (1.0,))))
+    return GramEvidence(data, states, regression(1, precision, (None, shape, 0.5 * t, (1.0,))))

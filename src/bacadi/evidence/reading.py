@@ -18,8 +18,8 @@ from bacadi.evidence.collapsed import (
     structure_prior,
 )
 from bacadi.evidence.effects import effect_states
-from bacadi.evidence.gp.evidence import gaussian_process_evidence, network_evidence
 from bacadi.evidence.gram import bge_evidence, linear_evidence
+from bacadi.model.certainty import NO_DRIFT, ContextDrift
 from bacadi.model.effects import moments
 from bacadi.model.integrated import BGe, GaussianProcess
 from bacadi.model.knowledge import Knowledge, KnownEffects
@@ -45,6 +45,7 @@ class RowsEvidence(AbstractEvidence):
                 "Shift and scale effects need a mechanism that knows them (linear, nonlinear or bge); "
                 "use hard or soft effects with a mechanism of your own."
             )
+        states.refuse_certainty()
         self.n_variables, self.n_contexts, self.states = data.n_variables, data.n_contexts, states
         self._log_evidence, self._data = log_evidence, data
 
@@ -83,8 +84,21 @@ def evidence_of(mechanism: Mechanism, data: ContextData, states: EffectStates) -
 
 evidence_of.register(LinearGaussian, linear_evidence)
 evidence_of.register(BGe, bge_evidence)
-evidence_of.register(NeuralGaussian, network_evidence)
-evidence_of.register(GaussianProcess, gaussian_process_evidence)
+
+
+@evidence_of.register
+def _(mechanism: NeuralGaussian, data: ContextData, states: EffectStates) -> AbstractEvidence:
+    # Loaded where it is asked for: a linear fit does not have to wait for the modules of the Gaussian processes too.
+    from bacadi.evidence.gp.evidence import network_evidence
+
+    return network_evidence(mechanism, data, states)
+
+
+@evidence_of.register
+def _(mechanism: GaussianProcess, data: ContextData, states: EffectStates) -> AbstractEvidence:
+    from bacadi.evidence.gp.evidence import gaussian_process_evidence
+
+    return gaussian_process_evidence(mechanism, data, states)
 
 
 def collapse(
@@ -94,7 +108,9 @@ def collapse(
 
     The knowledge is in the units of these data.
     """
-    states = effect_states(model.effect, data)
+    known_to_drift = isinstance(model.mechanism, LinearGaussian | BGe)
+    drift = model.drift or (ContextDrift() if known_to_drift else NO_DRIFT)
+    states = effect_states(model.effect, data, drift, model.coarsening.power(data))
     prior = structure_prior(model, states, knowledge, max_parents)
     if knowledge is not None and knowledge.effects is not None:
         states, prior = with_known_effects(knowledge.effects, data, states, prior)
@@ -110,7 +126,7 @@ def with_known_effects(
         raise ConfigError(
             'The knowledge gives hard effects and the model has none; give the model effect = "hard" or drop them.'
         )
-    known, sums = effects.known, moments(data)
+    known, sums = effects.known, moments(data, states.power)
     squares = sums.squares + sums.n_rows[:, None] * (sums.mean - effects.mean) ** 2
     log_p = -0.5 * sums.n_rows[:, None] * (LOG_2PI + 2 * np.log(effects.std)) - 0.5 * squares / effects.std**2
     impossible = known[:, :, None] & (states.kind != EffectKind.HARD)

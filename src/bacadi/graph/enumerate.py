@@ -9,8 +9,7 @@ from itertools import combinations
 
 import numpy as np
 from jaxtyping import Float, Int8
-from scipy.optimize import brentq
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 
 from bacadi.errors import ConfigError
 from bacadi.graph.dag import is_acyclic
@@ -104,7 +103,8 @@ def expected_edges(log_law: Float[np.ndarray, " d"], edge_log_odds: float) -> fl
     for later in range(len(log_law)):
         children = np.arange(later + 1)
         log_p = log_subsets(later) + log_law[: later + 1] + children * edge_log_odds
-        total += float(children @ np.exp(log_p - logsumexp(log_p)))
+        p = np.exp(log_p - log_p.max())
+        total += float(children @ p / p.sum())
     return total
 
 
@@ -114,6 +114,9 @@ def calibrated_log_odds(log_law: Float[np.ndarray, " d"], edges: float) -> float
     >>> round(calibrated_log_odds(np.zeros(20), 40.0), 4), round(math.log(40 / 150), 4)
     (-1.3218, -1.3218)
     """
-    d = len(log_law)
+    d, low, high = len(log_law), -700.0, 50.0
     wanted = min(edges, d * (d - 1) / 4)
-    return float(brentq(lambda log_odds: expected_edges(log_law, log_odds) - wanted, -700, 50)) if d > 1 else 0.0
+    while d > 1 and high - low > 1e-12:  # bisection: SciPy's optimisers take longer to import than this takes
+        middle = (low + high) / 2
+        low, high = (middle, high) if expected_edges(log_law, middle) < wanted else (low, middle)
+    return (low + high) / 2 if d > 1 else 0.0

@@ -1,5 +1,10 @@
 """What the methods on the collapsed posterior share: the reading of a problem, and the parameters of its draws."""
 
+import math
+import time
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 from jaxtyping import Int8
 
@@ -9,9 +14,11 @@ from bacadi.evidence.collapsed import CollapsedPosterior, structure_prior
 from bacadi.evidence.effects import draw_hard_effects, effect_states, hard_part
 from bacadi.evidence.reading import PROBE, collapse, with_known_effects
 from bacadi.inference.mcmc.start import fit_hyperparameters
-from bacadi.inference.method import AbstractMethod, Problem
+from bacadi.inference.method import AbstractMethod, Monitor, Problem
 from bacadi.model.effects import HardGaussian
 from bacadi.model.knowledge import KnownEffects
+
+CHOICE_SHARE = 0.15  # of a time budget, at most, for the choice of effect and drift
 
 
 class AbstractCollapsedMethod(AbstractMethod):
@@ -27,6 +34,14 @@ class AbstractCollapsedMethod(AbstractMethod):
     def check(self, problem: Problem) -> None:
         super().check(problem)
         collapse(problem.model, PROBE)  # refuses a model without closed-form evidence
+
+    def settled(self, problem: Problem, monitor: Monitor) -> tuple[Problem, dict[str, Any]]:
+        from bacadi.inference.auto import chosen_model
+
+        budget, begun = getattr(self, "time_budget", None), monitor.begun or time.monotonic()
+        deadline = math.inf if budget is None else begun + CHOICE_SHARE * budget
+        chosen = chosen_model(problem, lambda: time.monotonic() > deadline)
+        return replace(problem, model=chosen.model), chosen.attrs()
         effects = problem.knowledge.effects
         if effects is not None:
             states = effect_states(problem.model.effect, problem.data)
@@ -54,12 +69,12 @@ def posterior_fields(
     shape, n = graphs.shape[:2], graphs.shape[0] * graphs.shape[1]
     # The number of draws is spelt out: without contexts the states are empty and say nothing of it.
     flat = graphs.reshape(n, *graphs.shape[2:]), np.ascontiguousarray(states.reshape(n, *states.shape[2:]))
-    drawn = collapsed.evidence.draw_parameters(rng, *flat)
-    drawn |= draw_hard_effects(rng, problem.model.effect, problem.standardized, n)
+    drawn, states_of = collapsed.evidence.draw_parameters(rng, *flat), collapsed.evidence.states
+    drawn |= draw_hard_effects(rng, problem.model.effect, problem.standardized, n, states_of.power)
     hard, effects = hard_part(problem.model.effect), problem.scaled_knowledge.effects
     if hard is not None and effects is not None:
         drawn |= told_effects(effects, hard, drawn)
-    if len(collapsed.evidence.states.names) > 2:
+    if states_of.n_states > 2:
         drawn["effect_state"] = Labelled(flat[1], ("context", "node"))
     parameters, constants = {}, {"known_target": Labelled(problem.known_targets, ("context", "node"))}
     for name, (values, dims) in in_data_units(drawn, problem.scaling).items():
@@ -87,19 +102,18 @@ def in_data_units(drawn: dict[str, Labelled], scaling: Scaling) -> dict[str, Lab
     """
     shift, scale = scaling.shift, scaling.scale
     converted = dict(drawn)
-    for prefix in ("", "effect_"):
-        if f"{prefix}weight" not in drawn:
-            continue
-        weight, dims = drawn[f"{prefix}weight"]
+    if "weight" in drawn:
+        weight, dims = drawn["weight"]
         weight = weight * (scale[None, :] / scale[:, None]).astype(weight.dtype)
-        converted[f"{prefix}weight"] = Labelled(weight, dims)
+        converted["weight"] = Labelled(weight, dims)
         # A mechanism without an intercept has one in units whose origin is another.
-        if f"{prefix}intercept" in drawn or shift.any():
-            zero = np.zeros((*weight.shape[:-2], weight.shape[-1]), weight.dtype)
-            own = drawn.get(f"{prefix}intercept", Labelled(zero, (*dims[:-2], "node")))
-            moved = shift + scale * own.values - np.einsum("...ij,i->...j", weight, shift)
-            converted[f"{prefix}intercept"] = Labelled(moved.astype(weight.dtype), own.dims)
-    for name in ("noise_std", "effect_noise_std", "effect_own_noise_std", "effect_shift"):
+        if "intercept" in drawn or shift.any():
+            own = drawn["intercept"].values if "intercept" in drawn else np.zeros((), weight.dtype)
+            moved = shift + scale * own - np.einsum("...ij,i->...j", weight, shift)
+            converted["intercept"] = Labelled(moved.astype(weight.dtype), ("node",))
+    if "effect_weight" in drawn:
+        converted |= _slots_in_data_units(drawn, scaling)
+    for name in ("noise_std", "effect_noise_std", "effect_shift"):
         if name in drawn:
             values, dims = drawn[name]
             converted[name] = Labelled((values * scale).astype(values.dtype), dims)
@@ -107,3 +121,17 @@ def in_data_units(drawn: dict[str, Labelled], scaling: Scaling) -> dict[str, Lab
         values, dims = drawn["effect_mean"]
         converted["effect_mean"] = Labelled((values * scale + shift).astype(values.dtype), dims)
     return converted
+
+
+def _slots_in_data_units(drawn: dict[str, Labelled], scaling: Scaling) -> dict[str, Labelled]:
+    """The mechanisms of soft effects, one per slot; slots without a target stay 0."""
+    node, weight = drawn["effect_node"].values, drawn["effect_weight"].values
+    used, scale = node >= 0, scaling.scale[node]
+    weight = weight * (scale[..., None] / scaling.scale).astype(weight.dtype)
+    moved = scaling.shift[node] + scale * drawn["effect_intercept"].values - weight @ scaling.shift
+    std = scale * drawn["effect_own_noise_std"].values
+    return {
+        "effect_weight": Labelled(weight, drawn["effect_weight"].dims),
+        "effect_intercept": Labelled(np.where(used, moved, 0.0).astype(weight.dtype), ("slot",)),
+        "effect_own_noise_std": Labelled(std.astype(weight.dtype), ("slot",)),
+    }

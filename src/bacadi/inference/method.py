@@ -165,6 +165,10 @@ class AbstractMethod(Choice):
                 f"number), and method {name_of_method(self)} can use these alone; use --method mcmc or remove the rest."
             )
 
+    def settled(self, problem: Problem, monitor: Monitor) -> tuple[Problem, dict[str, Any]]:
+        """The problem with what the model leaves open chosen by the data, and attributes that say what and why."""
+        return problem, {}
+
     def opening(self, model: Model | None = None) -> str:
         """What the method does before it first reports progress, in words for the person who waits."""
         return STARTING

@@ -68,6 +68,10 @@ class Comparison:
     @cached_property
     def density(self) -> AbstractDensity | None:
         """The predictive density of the draws in the posterior's units; None, with a warning, if it cannot be read."""
+        if not self.posterior.transforms().is_identity:
+            # Densities and weights live on the transformed scale, where the truth has neither.
+            warnings.warn("Likelihoods and effects are left out: columns were transformed.", stacklevel=2)
+            return None
         data = replace(self.task.data, x=self.scaling.apply(self.task.data.x))
         try:
             return density_of(self.posterior, data, self.modules)
@@ -348,7 +352,7 @@ def total_effects(c: Comparison) -> float:
 )
 def effect_means(c: Comparison) -> Values:
     """Error and coverage of the means of hard effects."""
-    if "effect_mean" not in c.posterior.parameters:
+    if "effect_mean" not in c.posterior.parameters or not c.posterior.transforms().is_identity:
         return {}
     effects = c.task.effects
     means, drawn = c.scaling.invert(c.parameter("effect_mean")), c.posterior.intervention_target

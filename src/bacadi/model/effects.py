@@ -40,8 +40,18 @@ class HardGaussian(Effect):
 class SoftGaussian(Effect):
     """The parents stay and the mechanism changes: a target follows the same kind of mechanism with its own Θ.
 
-    Works with every mechanism that has parameters; Θ_I is one Θ per context, with the mechanism's prior.
+    Θ_I is one Θ per context: with `renewed` drawn from the mechanism's prior, as if it were another mechanism, and for
+    each of `spreads` v the usual one with coefficients changed by N(0, (vσ)²) and the same noise, all equally probable.
+    Changes need coefficients, that is linear mechanisms or BGe in closed form; all others have their Θ renewed.
     """
+
+    spreads: tuple[float, ...] = option((1.0,), above=0)
+    renewed: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.spreads and not self.renewed:
+            raise ConfigError("A soft effect without spreads draws its mechanism anew; set renewed or give spreads.")
 
 
 class ShiftGaussian(Effect):
@@ -91,6 +101,18 @@ class EffectMixture(Effect):
             raise ConfigError(f"A mixture of effects names one kind twice ({', '.join(kinds)}); name each kind once.")
 
 
+class AutoEffect(Effect):
+    """The kind is left open: the one of `candidates` that explains the data best, or shifts alone where variances are
+    no sign of a target. `inference.auto` chooses before sampling; SVGD and Gaussian processes take the first."""
+
+    candidates: tuple[Effect, ...] = (HardGaussian(), ShiftGaussian(), SoftGaussian())
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.candidates:
+            raise ConfigError("candidates is empty; name at least one kind of effect.")
+
+
 class Moments(NamedTuple):
     """Number, mean and centred sum of squares of every variable in every context but the observational."""
 
@@ -99,10 +121,11 @@ class Moments(NamedTuple):
     squares: Float[np.ndarray, "M d"]
 
 
-def moments(data: ContextData) -> Moments:
-    """The sums that hard effects read of the data."""
+def moments(data: ContextData, power: Float[np.ndarray, " K"] | None = None) -> Moments:
+    """The sums that hard effects read of the data, each row of context k counting as `power[k]` rows."""
     mean, squares = np.zeros((2, data.n_contexts, data.n_variables))
     for k, block in enumerate(data.by_context()[1:]):
         if len(block):
             mean[k], squares[k] = block.mean(axis=0), block.var(axis=0) * len(block)
-    return Moments(data.counts[1:].astype(float), mean, squares)
+    weight = np.ones(data.n_contexts) if power is None else power[1:]
+    return Moments(weight * data.counts[1:], mean, weight[:, None] * squares)

@@ -2,7 +2,8 @@
 
 from bacadi.config.choices import Choice
 from bacadi.config.layers import configure
-from bacadi.model.effects import Effect, HardGaussian
+from bacadi.model.certainty import Coarsening, ContextDrift
+from bacadi.model.effects import AutoEffect, Effect
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.mechanism import Mechanism
 from bacadi.model.priors import AbstractGraphPrior, ErdosRenyi, LatentPrior, TargetPrior
@@ -12,7 +13,9 @@ class Model(Choice):
     """Mechanism, effect of interventions and priors; the defaults are the program's.
 
     With `standardize_within` all priors are stated for columns that are standardised within contexts, so that they do
-    not depend on the scale of a column; parameters are reported in the units of the data all the same. How a model is
+    not depend on the scale of a column; parameters are reported in the units of the data all the same. `drift` and
+    `coarsening` keep a model that is only nearly right from being certain; they are for MCMC and exact sums, and
+    without a drift there is `ContextDrift()` for linear mechanisms and BGe and none for others. How a model is
     read is said elsewhere: `bacadi.relaxed` differentiates it, `bacadi.evidence` integrates its parameters out.
 
     >>> from bacadi.model.neural import NeuralGaussian
@@ -21,11 +24,13 @@ class Model(Choice):
     """
 
     mechanism: Mechanism = LinearGaussian()
-    effect: Effect = HardGaussian()
+    effect: Effect = AutoEffect()
     graph_prior: AbstractGraphPrior = ErdosRenyi()
     target_prior: TargetPrior = TargetPrior()
     latent_prior: LatentPrior = LatentPrior()
     standardize_within: bool = True
+    drift: ContextDrift | None = None
+    coarsening: Coarsening = Coarsening()
 
     @classmethod
     def preset(cls, name: str = "default", mechanism: str = "linear") -> "Model":

@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Int, Int8
 
 import bacadi
 from bacadi.data.labelled import Labelled
+from bacadi.data.transforms import Transforms
 from bacadi.errors import ConfigError, InferenceError
 from bacadi.graph.dag import is_acyclic
 from bacadi.posterior import store, summaries
@@ -28,6 +29,9 @@ Weighting = Callable[[np.ndarray], np.ndarray]
 
 # Names in `constant_data` of marginals that a method knows exactly, where its draws are only a sample.
 EXACT_EDGES, EXACT_TARGETS = "exact_edge_probability", "exact_target_probability"
+
+# Where the maps of columns are kept: their names in `attrs`, their knots in `constant_data`.
+TRANSFORMS, KNOTS = "transforms", "transform_knots"
 
 # The groups of named arrays, and the names in them that are fields of `Posterior`.
 _FIELDS_IN = {"parameters": ("graph", "intervention_target"), "sample_stats": ("log_weight",), "constant_data": ()}
@@ -154,8 +158,13 @@ class Posterior:
         # Rows per context, the observational one first, and the scaling: original = scaled * scale + shift.
         constants = {"n_rows": Labelled(data.counts, ("observational_and_context",))}
         constants |= {name: Labelled(getattr(data.scaling, name), ("node",)) for name in ("shift", "scale")}
+        about: dict[str, Any] = {"version": bacadi.__version__, "n_cyclic": int((~acyclic).sum())}
+        if not data.transforms.is_identity:
+            constants[KNOTS] = Labelled(data.transforms.stored_knots(), ("node", "value_and_score", "knot"))
+            about[TRANSFORMS] = list(data.transforms.names)
+            about["columns"] = data.transforms.words(data.variables)
         groups = per_draw[0], stats, constants | dict(constant_data or {})
-        about = {"version": bacadi.__version__, "n_cyclic": int((~acyclic).sum()), **(attrs or {})}
+        about |= attrs or {}
         return cls(graph, targets, log_weight, data.variables, data.contexts, *groups, about, data.observational)
 
     @property
@@ -197,6 +206,15 @@ class Posterior:
     def effective_sample_size(self) -> float:
         """1 / sum_l w_l^2: the number of equally weighted draws that the draws are worth."""
         return rules.effective_sample_size(self.log_weight)
+
+    def transforms(self) -> Transforms:
+        """The maps from the values given to those that were fitted, before any scaling; `inverse` leads back.
+
+        Weights and effects are in the unit of the transformed values.
+        """
+        if TRANSFORMS not in self.attrs:
+            return Transforms.identity(self.n_variables)
+        return Transforms.restored(tuple(self.attrs[TRANSFORMS]), self.constant_data[KNOTS].values)
 
     def edge_probabilities(self) -> Float[np.ndarray, "d d"]:
         """p(i -> j | D) = sum_l w_l G_l[i, j]."""

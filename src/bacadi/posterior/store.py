@@ -11,18 +11,16 @@ name of the axis along which `xarray.Dataset.to_array` stacks and therefore out 
 """
 
 import hashlib
+import io
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bacadi.data.labelled import Labelled
 from bacadi.data.text import replacing
 from bacadi.errors import StoreError
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 SCHEMA_VERSION = 2
 GROUPS = ("posterior", "sample_stats", "constant_data")
@@ -43,26 +41,46 @@ class FileContent(NamedTuple):
 
 def write(path: str | Path, content: FileContent) -> None:
     """Write a file with the three groups of `GROUPS`; it appears whole or not at all."""
-    import xarray as xr
+    import h5netcdf
 
     attrs = _encoded_attrs(content)
     attrs["checksum"] = _checksum(content, attrs)
-    variables, contexts = (np.array(names, dtype=object) for names in (content.variables, content.contexts))
     n_chains, n_draws = content.groups["sample_stats"]["log_weight"].values.shape
+    variables, contexts = (np.array(names, dtype=object) for names in (content.variables, content.contexts))
     labels = dict.fromkeys(("source", "target", "node"), variables) | {"context": contexts}
     labels |= {"chain": np.arange(n_chains), "draw": np.arange(n_draws)}
-    datasets = {}
-    for group, entries in content.groups.items():
-        arrays = {name: (entry.full_dims, entry.values) for name, entry in entries.items()}
-        used = {dim for dims, _ in arrays.values() for dim in dims}
-        datasets[group] = xr.Dataset(arrays, coords={dim: labels[dim] for dim in labels if dim in used})
-    datasets["posterior"].attrs["inference_library"] = _CREATED_BY
-    tree = xr.DataTree.from_dict({"/": xr.Dataset(attrs=attrs), **datasets})
-    encoding = {f"/{group}": _encoding(dataset) for group, dataset in datasets.items()}
     # Made in memory: where a disk is full, HDF5 may end the process while it closes the file.
-    content_bytes = tree.to_netcdf(engine="h5netcdf", encoding=encoding)
+    memory = io.BytesIO()
+    with h5netcdf.File(memory, "w") as file:
+        file.attrs.update(attrs)
+        for name, entries in content.groups.items():
+            group = file.create_group(name)
+            if name == "posterior":
+                group.attrs["inference_library"] = _CREATED_BY
+            _write_group(group, entries, labels)
     with replacing(path) as temporary:
-        temporary.write_bytes(content_bytes)
+        temporary.write_bytes(memory.getbuffer())
+
+
+def _write_group(group: Any, entries: dict[str, Labelled], labels: dict[str, np.ndarray]) -> None:
+    """Write arrays with the labels of their axes in the conventions of xarray, which reads the file in ArviZ.
+
+    Zeros and ones are compressed; numbers that hardly compress stay plain. A truth value is a byte that says so.
+    """
+    import h5py
+
+    arrays = {name: (entry.full_dims, np.asarray(entry.values)) for name, entry in entries.items()}
+    used = {dim for dims, _ in arrays.values() for dim in dims}
+    arrays |= {dim: ((dim,), label) for dim, label in labels.items() if dim in used}
+    group.dimensions = {dim: n for dims, values in arrays.values() for dim, n in zip(dims, values.shape, strict=True)}
+    for name, (dims, values) in arrays.items():
+        kind, compress = values.dtype.kind, values.ndim > 0 and values.size > 0 and values.dtype.kind in "biu"
+        dtype = {"O": h5py.string_dtype(), "b": np.int8}.get(kind, values.dtype)
+        how = {"compression": "gzip", "compression_opts": 4, "shuffle": True} if compress else {}
+        variable = group.create_variable(name, dims, dtype, **how)
+        if kind == "b":
+            variable.attrs["dtype"] = "bool"
+        variable[...] = values
 
 
 def read(path: str | Path) -> FileContent:
@@ -70,8 +88,8 @@ def read(path: str | Path) -> FileContent:
 
     Raises `StoreError` for a file that is missing, foreign, newer than this program, damaged or changed.
     """
+    import h5netcdf
     import h5py
-    import xarray as xr
 
     path = Path(path)
     _check_signature(path)
@@ -79,13 +97,13 @@ def read(path: str | Path) -> FileContent:
         # HDF5 itself looks first: a truncated file makes h5netcdf print a traceback while it is cleaned up.
         with h5py.File(path, "r") as file:
             _check_ours(path, dict(file.attrs))
-        with xr.open_datatree(path, engine="h5netcdf") as tree:
-            attrs = {str(name): _plain(value) for name, value in tree.attrs.items()}
-            content = _content(tree.load(), attrs)
+        with h5netcdf.File(path, "r", decode_vlen_strings=True) as file:
+            attrs = {name: _plain(value) for name, value in file.attrs.items()}
+            content = _content(file, attrs)
         intact = attrs.pop("checksum") == _checksum(content, attrs)
     except StoreError:
         raise
-    except Exception as error:  # Damage can surface as almost any error of HDF5, xarray or NumPy.
+    except Exception as error:  # Damage can surface as almost any error of HDF5 or NumPy.
         raise StoreError(
             f"'{path}' is damaged and cannot be read ({type(error).__name__}); run the fit again or restore the file."
         ) from error
@@ -101,32 +119,21 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _content(tree: "xr.DataTree", attrs: dict[str, Any]) -> FileContent:
-    """Take a tree apart; `attrs` are its attributes as stored."""
+def _content(file: Any, attrs: dict[str, Any]) -> FileContent:
+    """Take an open file apart; `attrs` are its attributes as stored."""
     groups: dict[str, dict[str, Labelled]] = {group: {} for group in GROUPS}
     for group, entries in groups.items():
-        for name, array in tree[group].to_dataset().data_vars.items():
-            dims = tuple("node" if dim == "variable" else str(dim) for dim in array.dims)  # `variable` in version 1
-            entries[str(name)] = Labelled(array.values, dims[2:] if dims[:2] == ("chain", "draw") else dims)
-    labels = tree["posterior"].to_dataset()
-    variables, contexts = (tuple(map(str, labels[dim].values)) for dim in ("source", "context"))
+        for name, stored in file[group].variables.items():
+            if name in stored.dimensions:  # the labels of an axis
+                continue
+            dims = tuple("node" if dim == "variable" else dim for dim in stored.dimensions)  # `variable` in version 1
+            values = np.asarray(stored[...], bool if stored.attrs.get("dtype") == "bool" else None)
+            entries[name] = Labelled(values, dims[2:] if dims[:2] == ("chain", "draw") else dims)
+    variables, contexts = (tuple(map(str, file["posterior"][dim][...])) for dim in ("source", "context"))
     as_json = json.loads(attrs["json_attributes"])
     given = {name: value for name, value in attrs.items() if name not in _OWN_ATTRS}
     decoded = {name: json.loads(value) if name in as_json else value for name, value in given.items()}
     return FileContent(variables, contexts, attrs.get("observational"), groups, decoded)
-
-
-def _encoding(dataset: "xr.Dataset") -> dict[str, dict[str, Any]]:
-    """Compression for the zeros and ones; numbers that hardly compress stay plain, and NaN stays NaN."""
-    encoding: dict[str, dict[str, Any]] = {}
-    for name, variable in dataset.variables.items():
-        if variable.dtype == object:
-            encoding[str(name)] = {"dtype": str}
-        elif variable.dtype.kind == "f":
-            encoding[str(name)] = {"_FillValue": None}
-        elif variable.size:
-            encoding[str(name)] = {"zlib": True, "complevel": 4, "shuffle": True}
-    return encoding
 
 
 def _encoded_attrs(content: FileContent) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, PyTree
 from bacadi.data.contexts import ContextData, Scaling
 from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError
-from bacadi.model.effects import Effect, HardGaussian, SoftGaussian
+from bacadi.model.effects import AutoEffect, Effect, HardGaussian, SoftGaussian
 from bacadi.model.knowledge import KnownEffects
 from bacadi.model.mechanism import AbstractMechanism, Mechanism
 from bacadi.model.model import Model
@@ -126,6 +126,11 @@ class RelaxedHard(RelaxedEffect):
         prior = (effect.mean_prior_std * effect.noise.prior_units(log_noise_std)[-1]) ** -2
         precision = rows + prior
         return (rows * moments.mean + effect.mean_prior_mean * prior) / precision, precision**-0.5
+
+
+@relaxed_effect.register
+def _(effect: AutoEffect, mechanism: Mechanism, moments: ContextMoments, rows: PyTree) -> RelaxedEffect:
+    return relaxed_effect(effect.candidates[0], mechanism, moments, rows)
 
 
 @relaxed_effect.register

@@ -152,8 +152,9 @@ class MoveCounts(NamedTuple):
 def no_tables() -> GramTables:
     """Tables for evidence that is not computed in compiled code, where nothing reads them."""
     empty = np.zeros((1, 1))
-    prior = Regression(False, True, np.ones(1), empty, np.ones(1), np.ones(1), np.ones(1), empty, empty)
-    return GramTables(np.zeros((1, 1, 1)), empty, np.zeros(1), prior, np.zeros(1, np.int8), np.zeros(1), empty)
+    prior = Regression(0, True, np.ones(1), empty, np.ones(1), np.ones(1), np.ones(1), empty, empty)
+    gram, one = np.zeros((1, 1, 1)), np.zeros(1)
+    return GramTables(gram, gram, one, 0.0, one, one, one, prior, np.zeros(1, np.int8), one, empty)
 
 
 def new_work(d: int, m: int, n_states: int) -> Work:

@@ -106,7 +106,7 @@ class MCMC(AbstractCollapsedMethod):
         )
 
     def opening(self, model: Model | None = None) -> str:
-        return STARTING if is_compiled(model) else "compiling the sampler, once, for about a minute"
+        return STARTING if is_compiled(model) else "compiling the sampler, once, for one to two minutes"
 
     def plan(self, d: int, costly: bool) -> "LadderPlan":
         """The numbers to run with. Scores that cost milliseconds leave no time for high temperatures, where few of
@@ -163,8 +163,10 @@ class LadderPlan(NamedTuple):
 def is_compiled(model: Model | None = None) -> bool:
     """Whether numba's cache holds the sampler, and the Gaussian processes of a model that needs them."""
     from bacadi.evidence.compiled import is_cached
-    from bacadi.evidence.gp import linalg
     from bacadi.inference.mcmc import moves
 
-    gaussian_process = model is not None and isinstance(model.mechanism, NeuralGaussian | GaussianProcess)
-    return is_cached(moves.advance) and (not gaussian_process or is_cached(linalg.factorise))
+    if model is None or not isinstance(model.mechanism, NeuralGaussian | GaussianProcess):
+        return is_cached(moves.advance)
+    from bacadi.evidence.gp import linalg
+
+    return is_cached(moves.advance) and is_cached(linalg.factorise)

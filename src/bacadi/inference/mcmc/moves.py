@@ -181,12 +181,13 @@ def reverse_and_redraw(problem, chain, work, beta, i, j):  # type: ignore[no-unt
     ops.touch(chain, work, max(i, j))
     if not mark_blocked(prior, chain, work, 0 if i < j else 1, 1 if i < j else 0):
         return False
+    there, back = bool(0), bool(1)  # not False and True: a constant as an argument is compiled for on its own
     for slot in range(2):
         parents, column, lower = work.parents[slot], work.state[slot], work.node[slot] == i
         n, possible = led_parents(prior, problem.target.proposals.near, work, slot, parents, work.n_parents[slot], j, i)
         if not possible:
             return False
-        log_q, n, _ = scan_parents(problem, chain, work, beta, slot, parents, n, column, lower, False)
+        log_q, n, _ = scan_parents(problem, chain, work, beta, slot, parents, n, column, lower, there)
         work.n_parents[slot] = n
         work.log_proposal[0] -= log_q
     work.log_prior[0] += ops.parents_gain(prior, chain, work)
@@ -195,7 +196,7 @@ def reverse_and_redraw(problem, chain, work, beta, i, j):  # type: ignore[no-unt
         parents, lower = work.old_parents, work.node[slot] == j
         parents[:] = work.parents[slot]
         n, _ = led_parents(prior, problem.target.proposals.near, work, slot, parents, work.n_parents[slot], i, j)
-        log_q, _, _ = scan_parents(problem, chain, work, beta, slot, parents, n, work.state[slot], lower, True)
+        log_q, _, _ = scan_parents(problem, chain, work, beta, slot, parents, n, work.state[slot], lower, back)
         work.log_proposal[0] += log_q
     work.log_proposal[0] += weight[j, i] - weight[i, j]
     work.turned[0] = True

@@ -237,7 +237,7 @@ def reconsider(target, found, node):  # type: ignore[no-untyped-def]
 def settle(target, found, trial, node):  # type: ignore[no-untyped-def]
     """Move a node to the best of all places; whether it is another than before. `trial` is scratch space."""
     target, found, trial = lend(target), lend(found), lend(trial)  # type: ignore[call-arg]
-    chosen, best, place = np.empty(len(found.order), np.int64), found.score.sum(), -1
+    chosen, best, place = np.empty(len(found.order), np.int64), found.score.sum(), np.int64(-1)
     for end in (0, len(found.order) - 1):
         assign(trial, found)
         best, better = move_to(target, trial, node, end, best, chosen, CUT)

@@ -1,0 +1,26 @@
+"""The flags that say what is made of the columns of a table, shared by all commands that read one."""
+
+from typing import Annotated
+
+import typer
+
+Transform = Annotated[
+    str | None,
+    typer.Option(help="none, log, log1p, asinh, normal-scores or auto, for all columns or as COLUMN=MAP,…"),
+]
+Variables = Annotated[str | None, typer.Option(help="Columns that are variables: a,b,… (default: all).")]
+Drop = Annotated[str | None, typer.Option(help="Columns that are none: a,b,…")]
+DropConstant = Annotated[bool, typer.Option("--drop-constant", help="Leave out columns of one value.")]
+Thin = Annotated[int | None, typer.Option(help="Use every N-th row of each context, in file order.")]
+Missing = Annotated[
+    str | None,
+    typer.Option(help="Cells without a value: refuse, drop (their rows) or impute (several times, pooled)."),
+]
+MissingValue = Annotated[
+    float | None, typer.Option(help="Number that stands for a missing cell: -999, or 0 for what was not measured.")
+]
+Outliers = Annotated[
+    str | None,
+    typer.Option(help="Rows far off given the rest of the row: keep, drop, or auto (drop where tails are heavy)."),
+]
+Block = Annotated[str | None, typer.Option(help="Column of batches, donors or days, each with its own intercept.")]

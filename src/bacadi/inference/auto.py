@@ -1,0 +1,192 @@
+"""What `effect = "auto"` and a drift that is left open become: chosen by the data before sampling, and said in words.
+
+Three questions, in this order:
+
+1. **Do noise variances differ between contexts in everything?** An effect that replaces a mechanism (hard, soft, scale)
+   is also seen in the variance of its target. Where the variances of nearly all variables differ from the control's
+   more than chance allows, because tails are heavy or contexts differ in everything, such evidence means nothing, and
+   only shifts of means are taken for effects. With F_kj the ratio of residual variances of variable j in context k and
+   in the control, and z_kj the normal score of its p-value, the inflation is λ = median z² / .455, 1 if the model holds
+   however few variables are targets (the median, as in genomic control: Devlin and Roeder 1999).
+2. **Which kind of effect explains the data best?** By the log posterior of one structure, that of a short search with
+   the first kind, whose targets have each kind in turn.
+3. **Do slopes differ between contexts?** Where the mechanism is not linear, or is seen through noise, a context that
+   moves a parent far shows another slope. `ContextDrift.slopes` allows for it, and is switched on where that explains
+   the data better, since it costs time.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int8
+from scipy.special import fdtr, fdtrc, ndtri
+
+from bacadi.config.codec import encode
+from bacadi.data.contexts import ContextData, mean_shift_z
+from bacadi.evidence.collapsed import never
+from bacadi.evidence.reading import collapse
+from bacadi.inference.mcmc.ladder import compiled_target
+from bacadi.inference.mcmc.method import MoveWeights
+from bacadi.inference.mcmc.search import optima
+from bacadi.inference.mcmc.start import Structure, causal_order
+from bacadi.inference.method import Problem
+from bacadi.model.certainty import ContextDrift
+from bacadi.model.effects import AutoEffect, Effect, ShiftGaussian
+from bacadi.model.model import Model
+
+SLOPES = (0.1, 0.3)
+MEDIAN = 0.4549364  # of χ² with one degree of freedom
+MEDIAN_ERROR = 2.33  # standard error of the median of n such numbers, over MEDIAN, times √n
+LEAST_INFLATION, ERRORS = 1.5, 3.0  # what counts as inflated, and by how many standard errors above 1
+BETTER = 3.0  # nats by which slopes that drift have to explain the data better
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A model without open choices, and why: the log posterior of the best structure by kind of effect and by drift of
+    slopes, in nats, and the inflation of variances (NaN where it cannot be told)."""
+
+    model: Model
+    effects: dict[str, float] = field(default_factory=dict)
+    slopes: dict[str, float] = field(default_factory=dict)
+    inflation: float = math.nan
+    inflated: bool = False
+
+    def words(self) -> list[str]:
+        """What was chosen, in sentences."""
+        lines = []
+        if self.effects:
+            best = max(self.effects.values())
+            others = [f"{name} {value - best:+.0f}" for name, value in self.effects.items()]
+            lines.append(f"effects: {encode(self.model.effect)['type']}, chosen by evidence ({', '.join(others)} nats)")
+        if self.inflated:
+            lines.append(
+                f"effects: shift, because noise variances differ between contexts {self.inflation:.1f} times as much "
+                "as chance allows, so that a change of variance is no sign of a target"
+            )
+        if self.model.drift is not None and any(self.model.drift.slopes):
+            gain = max(self.slopes.values()) - self.slopes["0"]
+            lines.append(
+                f"slopes drift between contexts (better by {gain:.0f} nats): the mechanisms are linear only nearby, or "
+                "are seen through noise"
+            )
+        return lines
+
+    def attrs(self) -> dict[str, Any]:
+        """The same as attributes of a posterior."""
+        numbers = {"effects": self.effects, "slopes": self.slopes}
+        inflation = None if math.isnan(self.inflation) else round(self.inflation, 4)
+        return {"chosen": {"words": self.words(), "nats": numbers, "inflation": inflation}}
+
+
+def chosen_model(problem: Problem, over: Callable[[], bool] = never) -> Chosen:
+    """The model of a problem with its open choices made; nothing is searched where nothing is open.
+
+    Where there are no tables to search by (Gaussian processes, evidence of the user's own), no contexts or known
+    effects, an open effect is the first of its candidates.
+    """
+    model, data = problem.model, problem.standardized
+    effect = model.effect
+    first = model.replace(effect=effect.candidates[0]) if isinstance(effect, AutoEffect) else model
+    if not isinstance(effect, AutoEffect) and model.drift is not None:
+        return Chosen(model)
+    if not data.n_contexts or collapse(first, data, problem.scaled_knowledge).evidence.tables is None:
+        return Chosen(first)
+    structure = _searched(problem, first, over)
+    told = problem.knowledge.effects is not None
+    candidates = effect.candidates if isinstance(effect, AutoEffect) and not told else (first.effect,)
+    kinds = {_name(kind): first.replace(effect=kind) for kind in candidates}
+    by_kind = {name: _log_posterior(problem, kind, structure) for name, kind in kinds.items()}
+    best = kinds[max(by_kind, key=lambda name: by_kind[name])]
+    inflation, error = variance_inflation(data, structure.graph)
+    inflated = inflation > max(LEAST_INFLATION, 1 + ERRORS * error) and len(kinds) > 1
+    if inflated:
+        best, by_kind = first.replace(effect=ShiftGaussian()), {}
+    if model.drift is not None:
+        return Chosen(best, by_kind, {}, inflation, inflated)
+    plain = ContextDrift()
+    drifts = {f"{slope:g}": plain.replace(slopes=(slope,) * len(plain.stds)) for slope in (0.0, *SLOPES)}
+    # A target that is taken for hard says nothing of slopes: only what is untouched does.
+    seen = first if inflated else best
+    slopes = {key: _log_posterior(problem, seen.replace(drift=drift), structure) for key, drift in drifts.items()}
+    which = max(slopes, key=lambda key: slopes[key] - (BETTER if key != "0" else 0.0))
+    compared = by_kind if len(by_kind) > 1 else {}
+    return Chosen(best.replace(drift=drifts[which]), compared, slopes, inflation, inflated)
+
+
+def _name(effect: Effect) -> str:
+    return str(encode(effect)["type"])
+
+
+def _searched(problem: Problem, model: Model, over: Callable[[], bool]) -> Structure:
+    """The best structure that a search from one order finds."""
+    data, rng = problem.standardized, np.random.default_rng(0)
+    collapsed = collapse(model, data, problem.scaled_knowledge)
+    target = compiled_target(collapsed, data, MoveWeights())
+    order = causal_order(rng, mean_shift_z(data), collapsed.prior)
+    return Structure(*optima(rng, target, [order], over)[0])
+
+
+def _log_posterior(problem: Problem, model: Model, structure: Structure) -> float:
+    """The log posterior of a structure under another model, each target in the likeliest of its states in turn."""
+    collapsed = collapse(model, problem.standardized, problem.scaled_knowledge)
+    evidence, log_prior = collapsed.evidence, collapsed.prior.state_log_prior
+    states = np.minimum(structure.states, 1)
+    for node in np.flatnonzero(states.any(axis=0) & (evidence.states.n_states > 2)):
+        parents, state = structure.graph[:, node].astype(bool), states[:, node].copy()
+        for k in np.flatnonzero(state):
+            tried = np.repeat(state[None], evidence.states.n_states - 1, axis=0)
+            tried[:, k] = np.arange(1, evidence.states.n_states)
+            nodes = np.full(len(tried), node)
+            scores = evidence.log_evidences(nodes, np.repeat(parents[None], len(tried), axis=0), tried)
+            state[k] = 1 + int(np.argmax(scores + log_prior[k, node, 1:]))
+        states[:, node] = state
+    return collapsed.log_posterior(structure.graph, states)
+
+
+def variance_inflation(data: ContextData, graph: Int8[np.ndarray, "d d"]) -> tuple[float, float]:
+    """λ and its standard error: by how much noise variances differ between the contexts and the control beyond chance.
+
+    Every variable is regressed on its parents in the graph, in the control and in each context by itself. NaN where
+    fewer than ten ratios have enough rows.
+
+    >>> from bacadi.simulate import SyntheticSpec, simulate
+    >>> task = simulate(SyntheticSpec(n_variables=20), seed=1)
+    >>> variance_inflation(task.data, task.graph)[0] < 1.5
+    True
+    """
+    control, *contexts = data.by_context()
+    scores, shared = [], []
+    for node in range(data.n_variables):
+        parents = np.flatnonzero(graph[:, node])
+        squares, dof = _residual(control, node, parents)
+        if dof < 3 or squares <= 0:
+            continue
+        for rows in contexts:
+            own, own_dof = _residual(rows, node, parents)
+            if own_dof >= 2 and own > 0:
+                ratio = (own / own_dof) / (squares / dof)
+                p = min(2 * min(fdtr(own_dof, dof, ratio), fdtrc(own_dof, dof, ratio)), 1.0)
+                scores.append(ndtri(max(p, 1e-300) / 2) ** 2)
+                shared.append((1 / dof) / (1 / dof + 1 / own_dof))
+    n = len(scores)
+    if n < 10:
+        return math.nan, math.nan
+    # Ratios of one variable share its control: so many of them say as much as independent ones.
+    each = n / data.n_variables
+    effective = n / (1 + (each - 1) * float(np.mean(shared)))
+    return float(np.median(scores)) / MEDIAN, MEDIAN_ERROR / math.sqrt(effective)
+
+
+def _residual(rows: np.ndarray, node: int, parents: np.ndarray) -> tuple[float, int]:
+    """Residual sum of squares of a regression with an intercept, and its degrees of freedom."""
+    dof = len(rows) - len(parents) - 1
+    if dof < 1:
+        return 0.0, dof
+    centred = rows - rows.mean(axis=0)
+    y, z = centred[:, node], centred[:, parents]
+    fitted = z @ np.linalg.lstsq(z, y, rcond=None)[0] if len(parents) else 0.0
+    return float(np.square(y - fitted).sum()), dof

@@ -1,0 +1,62 @@
+"""What keeps a model that is only nearly right from being certain: each a choice with its formula.
+
+Both are read where parameters are integrated out from sums of products (linear mechanisms, BGe).
+"""
+
+import numpy as np
+from jaxtyping import Float
+
+from bacadi.config.choices import Choice, option
+from bacadi.data.contexts import ContextData
+from bacadi.errors import ConfigError
+
+
+class ContextDrift(Choice):
+    """Every variable shifts a little in every context, targeted or not: δ_kj ~ N(0, (τ_j σ_j)²), integrated out.
+
+    Batches, days and doses differ in everything by a little, and with enough rows every little difference is certain.
+    With a τ_j of its own per variable, one of `stds` with probabilities `shares`, a shift counts as a target's only
+    where it stands out of the shifts that the variable shows in the other contexts: an empirical null. τ = 0 is the
+    model without drift. Evidence of linear mechanisms and BGe knows it; SVGD does not.
+
+    >>> ContextDrift((0.0, 0.5), (0.9, 0.1)).probabilities.tolist()
+    [0.9, 0.1]
+    """
+
+    stds: tuple[float, ...] = option((0.0, 0.3, 1.0), least=0)
+    slopes: tuple[float, ...] = option((0.0, 0.0, 0.0), least=0)
+    shares: tuple[float, ...] | None = option((0.5, 0.25, 0.25), above=0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        n = len(self.stds)
+        if not n:
+            raise ConfigError("stds is empty; give at least one number, 0 for no drift.")
+        if self.shares is not None and (len(self.shares) != n or abs(sum(self.shares) - 1) > 1e-9):
+            raise ConfigError(f"shares is {list(self.shares)}; give {n} numbers above 0 that add to 1.")
+
+    @property
+    def probabilities(self) -> Float[np.ndarray, " B"]:
+        """Those of `stds`: `shares`, or equal ones."""
+        return np.full(len(self.stds), 1 / len(self.stds)) if self.shares is None else np.array(self.shares)
+
+
+NO_DRIFT = ContextDrift((0.0,), (0.0,), (1.0,))
+
+
+class Coarsening(Choice):
+    """Rows count as fewer than they are: the likelihood of context k is raised to the power ζ_k.
+
+    With `limit` a, ζ_k = a / (a + n_k): n_k rows count as at most a (Miller and Dunson 2019), because the data are only
+    near the model and more rows of the same kind cannot tell which of two nearly right models is right. None: no limit.
+
+    >>> data = ContextData(np.zeros((4, 1)), np.array([0, 0, 0, 1]), ("a",), ("k",))
+    >>> Coarsening(limit=3.0).power(data).tolist()
+    [0.5, 0.75]
+    """
+
+    limit: float | None = option(None, above=0, none="none")
+
+    def power(self, data: ContextData) -> Float[np.ndarray, " K"] | None:
+        """ζ of every context, the observational one first; None where all are 1."""
+        return None if self.limit is None else self.limit / (self.limit + data.counts)
