@@ -6,6 +6,15 @@ from bacadi.data.contexts import ContextData
 from bacadi.model.model import Model
 
 VARIABLES = ("a", "b", "c", "d")
+EDGE_COLUMNS = (
+    *("source", "target", "probability", "given_adjacent", "log_odds"),
+    *("weight", "weight_q05", "weight_q95"),
+)
+TARGET_COLUMNS = (
+    *("context", "variable", "probability", "log_odds"),
+    *("change", "change_q05", "change_q95", "change_in_sd", "kind"),
+)
+"""The columns of the two tables: those that are there stay where they are, others may follow."""
 PAPER = Model.preset("paper")
 """Linear mechanisms, σ² = .1, weights N(0, 1), no intercepts; hard effects, σ_I² = .5; columns as they are."""
 PAPER_NETWORKS = Model.preset("paper", "nonlinear")

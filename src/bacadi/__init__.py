@@ -37,6 +37,7 @@ _PUBLIC = {
     "TargetPrior": "bacadi.model.priors",
     "Knowledge": "bacadi.model.knowledge",
     "fit": "bacadi.inference.fit",
+    "sham": "bacadi.inference.shams",
     "Monitor": "bacadi.inference.method",
     "MCMC": "bacadi.inference.mcmc.method",
     "Exact": "bacadi.inference.exact.method",

@@ -16,6 +16,7 @@ import bacadi
 from bacadi import cli
 from bacadi.commands import watch
 
+from ..small import EDGE_COLUMNS, TARGET_COLUMNS
 from .conftest import Run
 from .test_refusals import assert_refused
 
@@ -46,9 +47,9 @@ def done(run: Run, arguments: list[str]) -> Path:
 def test_files_of_the_contract(done: Path) -> None:
     assert {path.name for path in done.iterdir()} == FILES
     edges, targets = rows(done / "edges.csv"), rows(done / "targets.csv")
-    assert list(edges[0]) == ["source", "target", "probability", "given_adjacent"]
+    assert tuple(edges[0]) == EDGE_COLUMNS
     assert {(row["source"], row["target"]) for row in edges} == {(i, j) for i in "abc" for j in "abc" if i != j}
-    assert list(targets[0]) == ["context", "variable", "probability"]
+    assert tuple(targets[0]) == TARGET_COLUMNS
     assert {(row["context"], row["variable"]) for row in targets} == {(k, i) for k in ("b", "a+c") for i in "abc"}
     for table in (edges, targets):
         probability = [float(row["probability"]) for row in table]
@@ -166,7 +167,7 @@ def test_first_interrupt_waits_for_the_chunk_and_the_second_does_not() -> None:
 
 
 def test_export_formats(run: Run, done: Path, tmp_path: Path) -> None:
-    assert run("export", done).stdout.startswith("source,target,probability,mean_weight,given_adjacent\n")
+    assert run("export", done).stdout.startswith("source,target,probability,mean_weight,given_adjacent,log_odds\n")
     for to in ("csv", "graphml", "dot", "json"):
         out = tmp_path / f"graph.{to}"
         assert run("export", done, "--to", to, "--out", out, "--threshold", 0.4).exit_code == 0

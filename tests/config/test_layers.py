@@ -55,8 +55,12 @@ def test_presets_are_those_of_the_version_before(preset: str, mechanism: str, me
     name = GOLDEN["auto"][key] if method == "auto" else method
     assert (chosen.name, chosen.preset) == (name, preset)
     model = encode(chosen.model)
-    drift = "auto" if preset == "default" else {"stds": [0.0], "shares": [1.0]}
-    assert (model.pop("drift"), model.pop("coarsening")) == (drift, {"limit": "none"})  # came later
+    none = {"stds": [0.0], "slopes": [0.0], "shares": [1.0]}, {"limit": "none", "dependence": False}
+    found = model.pop("drift"), model.pop("coarsening")  # came later
+    assert found == (("auto", "auto") if preset == "default" else none)
+    if preset == "default":
+        assert model["effect"]["type"] == "auto"
+        model["effect"] = model["effect"]["candidates"][0]
     if mechanism == "nonlinear":
         assert model["mechanism"].pop("negative_slope") == 0.01
     assert model == GOLDEN["models"][key]
@@ -94,6 +98,9 @@ def test_the_default_preset_is_the_default_of_the_classes() -> None:
 def test_the_default_preset_depends_on_no_scale(mechanism: str) -> None:
     model = configure(flags={"--model": mechanism}).model
     assert model.standardize_within and model.effect == Model().effect
+    if preset == "default":
+        assert model["effect"]["type"] == "auto"
+        model["effect"] = model["effect"]["candidates"][0]
     if mechanism == "nonlinear":
         assert (model.mechanism.noise.shape, model.mechanism.noise.scale) == (1.0, 0.5)
 

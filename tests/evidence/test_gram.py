@@ -35,6 +35,8 @@ HARD = HardGaussian(FixedNoise(0.5**0.5))
 SPREAD = 0.8
 SOFT = SoftGaussian((SPREAD,))
 KINDS = EffectMixture((HARD, ShiftGaussian(1.5, (1.0,)), ScaleGaussian((0.25, 4.0)), SOFT))
+DRIFT = ContextDrift((0.0, 0.4, 2.0), (0.0, 0.0, 0.0), (0.5, 0.2, 0.3))
+SLOPES = ContextDrift((0.0, 0.4, 2.0), (0.7, 0.0, 0.5), (0.5, 0.2, 0.3))
 RENEWED = SoftGaussian((), True)
 
 
@@ -81,10 +83,9 @@ def reference(
     book: Textbook, data: ContextData, states: EffectStates, node: int, parents: np.ndarray, state: np.ndarray
 ) -> float:
     """The evidence from matrices as large as there are rows, the mean over all drifts."""
-    drifts = zip(states.drift.stds, np.log(states.drift.probabilities), strict=True)
-    return float(
-        np.logaddexp.reduce([log_p + drifting(book, data, states, node, parents, state, t) for t, log_p in drifts])
-    )
+    drifts = zip(states.drift.stds, states.drift.slopes, np.log(states.drift.probabilities), strict=True)
+    values = [log_p + drifting(book, data, states, node, parents, state, (t, v)) for t, v, log_p in drifts]
+    return float(np.logaddexp.reduce(values))
 
 
 def drifting(
@@ -94,9 +95,10 @@ def drifting(
     node: int,
     parents: np.ndarray,
     state: np.ndarray,
-    drift: float,
+    drift: tuple[float, float],
 ) -> float:
-    """The evidence where every context but the observational one has a shift of standard deviation `drift` σ."""
+    """The evidence where every context but the observational one has a shift and, for each parent, a change of its
+    coefficient, with these standard deviations in units of σ."""
     of_row = np.concatenate([[0], state])[data.context]
     kind, value = states.kind[of_row], states.value[of_row]
     y, z = data.x[:, node], data.x[:, parents]
@@ -106,8 +108,10 @@ def drifting(
     added += np.where(same & (kind == EffectKind.SHIFT)[:, None], (value**2)[:, None], 0.0)
     changed = same & (kind == EffectKind.SOFT)[:, None]
     added += np.where(changed, (value**2)[:, None] * (z @ z.T + (book.intercept is not None)), 0.0)
-    drifts = same & (data.context > 0)[:, None] & ~(changed & (book.intercept is None))
-    added += np.where(drifts, drift**2, 0.0)
+    # Without an intercept, none is left that could change beside the slopes.
+    moves = same & (data.context > 0)[:, None]
+    alone = moves & ~changed if book.intercept is None else moves
+    added += np.where(alone, drift[0] ** 2, 0.0) + np.where(moves, drift[1] ** 2 * (z @ z.T), 0.0)
     total = dense(book, y[own], z[own], added[np.ix_(own, own)])
     for k, s in enumerate(state):
         rows = data.context == k + 1
@@ -129,11 +133,15 @@ def requests(seed: int, n: int, states: EffectStates, m: int = M) -> tuple[np.nd
     return nodes, parents, columns
 
 
-@pytest.mark.parametrize("drift", [NO_DRIFT, ContextDrift((0.0, 0.4, 2.0), (0.5, 0.2, 0.3))], ids=["none", "drift"])
+@pytest.mark.parametrize("drift", [NO_DRIFT, DRIFT, SLOPES], ids=["none", "drift", "slopes"])
 @pytest.mark.parametrize("name", MODELS)
 def test_evidence_is_the_dense_gaussian_or_t(name: str, drift: ContextDrift) -> None:
     mechanism, book = MODELS[name]
     states = effect_states(KINDS, data := some_data(1), drift)
+    if drift == SLOPES and book.intercept is None:
+        with pytest.raises(NoClosedForm, match="intercept"):
+            evidence_of(mechanism, data, states)
+        return
     evidence, (nodes, parents, columns) = evidence_of(mechanism, data, states), requests(2, 60, states)
     found = [evidence.log_evidence(int(j), p, s) for j, p, s in zip(nodes, parents, columns, strict=True)]
     expected = [reference(book, data, states, int(j), p, s) for j, p, s in zip(nodes, parents, columns, strict=True)]
@@ -162,7 +170,7 @@ def test_a_row_of_power_two_counts_as_two_rows() -> None:
 
 def test_coarsening_and_drift_need_sums_of_products() -> None:
     data = some_data(1)
-    for part in ({"drift": ContextDrift((0.5,), (1.0,))}, {"coarsening": Coarsening(20.0)}):
+    for part in ({"drift": ContextDrift((0.5,), (0.0,), (1.0,))}, {"coarsening": Coarsening(20.0)}):
         with pytest.raises(NoClosedForm, match="linear"):
             collapse(Model(mechanism=NeuralGaussian(), **part), data)
     assert collapse(Model(), data).evidence.states.drift == ContextDrift()
@@ -250,7 +258,8 @@ def test_known_noise_collapse_is_the_integral_of_psi(graph: np.ndarray) -> None:
     """∫∫ Ψ dθ dμ, column by column, by the trapezoid rule: the two readings are one model."""
     data = some_data(8, (9, 5), 2)
     data = ContextData(data.x / data.x.std(), data.context, data.variables, data.contexts, "obs")
-    model = Model(LinearGaussian(FixedNoise(0.6), 1.2, None), HardGaussian(FixedNoise(0.8), 0.3, 2.0))
+    hard = HardGaussian(FixedNoise(0.8), 0.3, 2.0)
+    model = Model(LinearGaussian(FixedNoise(0.6), 1.2, None), hard, drift=NO_DRIFT)
     collapsed = collapse(model, data)
     weights, means = np.linspace(-9, 9, 451), np.linspace(-13, 13, 451)
     with jax.enable_x64(True):
@@ -452,7 +461,7 @@ def test_changed_and_drifting_mechanisms_have_their_closed_form(name: str) -> No
     """
     mechanism, book = MODELS[name]
     data, n, drift = some_data(18, (9, 8, 5, 4, 7)), 20_000, 0.6
-    states = effect_states(KINDS, data, ContextDrift((drift,), (1.0,)))
+    states = effect_states(KINDS, data, ContextDrift((drift,), (0.0,), (1.0,)))
     graph, state = np.zeros((D, D), np.int8), np.zeros((M, D), np.int8)
     graph[[0, 2], 3], state[0, 3] = 1, states.names.index(f"soft {SPREAD:g}")
     drawn = evidence_of(mechanism, data, states).draw_parameters(

@@ -14,6 +14,8 @@ import pytest
 from bacadi.errors import ConfigError, DataError, StoreError
 from bacadi.posterior import Format, Posterior, export, load, to_networkx, write_results
 
+from ..small import EDGE_COLUMNS, TARGET_COLUMNS
+
 AWKWARD = ('say "hi", you', "back\\slash\\", "Größe 基因 🧬", "a\nb <&amp;> 'x'")
 QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 
@@ -71,7 +73,9 @@ def test_csv_has_every_pair_whatever_the_threshold(awkward, tmp_path):
     export(awkward, Format.CSV, tmp_path / "g.csv", threshold=0.9)
     text = (tmp_path / "g.csv").read_bytes().decode()
     rows = list(csv.DictReader(io.StringIO(text, newline="")))
-    assert len(rows) == 12 and list(rows[0]) == ["source", "target", "probability", "mean_weight", "given_adjacent"]
+    assert len(rows) == 12 and list(rows[0]) == [
+        *["source", "target", "probability", "mean_weight", "given_adjacent", "log_odds"]
+    ]
     got = {(row["source"], row["target"]): float(row["probability"]) for row in rows}
     assert {pair: p for pair, p in got.items() if p > 0} == expected_edges(awkward, 0.0)
 
@@ -84,7 +88,7 @@ def test_graph_formats_without_contexts_weights_or_edges(tmp_path):
         export(posterior, kind, tmp_path / kind.value)
     graph = nx.read_graphml(tmp_path / "graphml")
     assert list(graph.nodes) == ["a", "b"] and not graph.edges
-    assert (tmp_path / "csv").read_text() == "source,target,probability,given_adjacent\na,b,0.0,\nb,a,0.0,\n"
+    assert (tmp_path / "csv").read_text() == "source,target,probability,given_adjacent,log_odds\na,b,0.0,,\nb,a,0.0,,\n"
 
 
 def test_results_folder_follows_the_contract(posterior, tmp_path):
@@ -92,8 +96,8 @@ def test_results_folder_follows_the_contract(posterior, tmp_path):
     assert sorted(p.name for p in (tmp_path / "new" / "run").iterdir()) == ["edges.csv", "posterior.nc", "targets.csv"]
     edges = list(csv.reader((tmp_path / "new/run/edges.csv").open()))
     targets = list(csv.reader((tmp_path / "new/run/targets.csv").open()))
-    assert edges[0] == ["source", "target", "probability", "given_adjacent"] and len(edges) == 1 + 4 * 3
-    assert targets[0] == ["context", "variable", "probability"] and len(targets) == 1 + 3 * 4
+    assert tuple(edges[0]) == EDGE_COLUMNS and len(edges) == 1 + 4 * 3
+    assert tuple(targets[0]) == TARGET_COLUMNS and len(targets) == 1 + 3 * 4
     probability = [float(row[2]) for row in edges[1:]]
     assert probability == sorted(probability, reverse=True)
     np.testing.assert_array_equal(load(tmp_path / "new/run/posterior.nc").graph, posterior.graph)

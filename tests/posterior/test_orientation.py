@@ -92,7 +92,7 @@ def test_one_variable_and_no_pair():
     table = posterior.directions()
     assert len(table) == 0 and list(table.columns)[:4] == ["source", "target", "adjacent", "direction"]
     assert posterior.orientation().contexts.shape == (1, 1, 1) and SENTENCE not in posterior.describe()
-    assert list(posterior.edges().columns)[-1] == "given_adjacent"
+    assert list(posterior.edges().columns)[3] == "given_adjacent"
 
 
 def test_cyclic_draws_are_left_out_of_what_orients_but_not_of_adjacency():
@@ -100,7 +100,7 @@ def test_cyclic_draws_are_left_out_of_what_orients_but_not_of_adjacency():
     # a and b are adjacent in both draws; given that, a -> b always and b -> a half of the time.
     assert row(posterior, "a", "b") == [1.0, 1.0, 1.0, "", 0.0, 0.0]
     backwards = posterior.edges().set_index(["source", "target"]).loc[("b", "a")]
-    assert backwards.tolist() == [0.5, 0.5]
+    assert backwards.tolist()[:2] == [0.5, 0.5]
     only = made(["ab ba"], {}, [1.0])
     assert np.isnan(only.orientation().undetermined).all() and SENTENCE not in only.describe()
 

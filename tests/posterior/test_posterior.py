@@ -15,6 +15,8 @@ from bacadi.graph.dag import is_acyclic
 from bacadi.posterior import Posterior, weights
 from bacadi.posterior.summaries import consensus, distinct_graphs
 
+from ..small import EDGE_COLUMNS, TARGET_COLUMNS
+
 CYCLE = np.array([[0, 1], [1, 0]])
 EDGE = np.array([[0, 1], [0, 0]])
 EMPTY = np.zeros((2, 2), dtype=int)
@@ -113,13 +115,13 @@ def test_other_weights_start_from_the_log_posterior_of_the_draws(posterior):
 
 def test_tables_have_every_pair_sorted_by_probability_then_name(posterior):
     edges, targets = posterior.edges(), posterior.targets()
-    assert list(edges.columns) == ["source", "target", "probability", "given_adjacent"] and len(edges) == 12
-    assert list(targets.columns) == ["context", "variable", "probability"] and len(targets) == 12
-    key = [(-p, s, t) for s, t, p, _ in edges.itertuples(index=False)]
+    assert tuple(edges.columns) == EDGE_COLUMNS and len(edges) == 12
+    assert tuple(targets.columns) == TARGET_COLUMNS and len(targets) == 12
+    key = [(-p, s, t) for s, t, p, *_ in edges.itertuples(index=False)]
     assert key == sorted(key)
     at = {name: i for i, name in enumerate(posterior.variables)}
     p = posterior.edge_probabilities()
-    for source, target, probability, given_adjacent in edges.itertuples(index=False):
+    for source, target, probability, given_adjacent, *_ in edges.itertuples(index=False):
         i, j = at[source], at[target]
         assert probability == p[i, j]
         assert given_adjacent == pytest.approx(p[i, j] / (p[i, j] + p[j, i]))
@@ -128,7 +130,7 @@ def test_tables_have_every_pair_sorted_by_probability_then_name(posterior):
 def test_no_context_gives_empty_target_tables(make_posterior):
     posterior = make_posterior(np.random.default_rng(1), m=0)
     assert posterior.target_probabilities().shape == (0, 4)
-    assert list(posterior.targets().columns) == ["context", "variable", "probability"]
+    assert tuple(posterior.targets().columns) == TARGET_COLUMNS
     assert len(posterior.targets()) == len(posterior.effects()) == 0
     assert "no context" in posterior.describe()
 

@@ -67,6 +67,9 @@ def fit(
     steps: Annotated[int | None, typer.Option(help="svgd: number of steps.")] = None,
     samples: Annotated[int | None, typer.Option(help=f"{_BASELINES}: bootstrap samples.")] = None,
     jobs: Annotated[int | None, typer.Option(help=f"{_BASELINES}: processes (default: all cores).")] = None,
+    shams: Annotated[
+        int, typer.Option(help="Fit so many shams too (see `bacadi sham`) and say how many targets they name.")
+    ] = 0,
     checkpoint_every: Annotated[float, typer.Option(help="Seconds between two checkpoints.")] = 60.0,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue the run in --out if there is one, with the same options.")
@@ -101,7 +104,9 @@ def fit(
     of_columns |= {"thin": thin, "missing": missing, "missing_value": missing_value}
     of_columns |= {"outliers": outliers, "block": block}
     columns = choose_columns(config, of_columns)
-    request = Request(data, context, observational, seed, standardize, targets, config, checkpoint_every, columns)
+    request = Request(
+        data, context, observational, seed, standardize, targets, config, checkpoint_every, columns, shams
+    )
     run = RunFolder.prepare(out, request, configuration, overwrite)
     if resume and holds_run(out):
         run.check_same()

@@ -25,6 +25,7 @@ from bacadi.data.text import sweep, write_text
 from bacadi.errors import INTERRUPTED, BacadiError, ConfigError, DataError, StoreError
 from bacadi.inference.fit import fit
 from bacadi.inference.method import Monitor, Problem
+from bacadi.inference.shams import sham
 from bacadi.model.knowledge import Knowledge
 from bacadi.model.model import Model
 from bacadi.model.statements import UNKNOWN, from_record, labels_of, stated, to_record
@@ -49,10 +50,13 @@ class Request:
     config: Path | None = None
     checkpoint_seconds: float = 60.0
     columns: Columns = PLAIN
+    shams: int = 0
 
     def __post_init__(self) -> None:
         if type(self.seed) is not int or not 0 <= self.seed <= _LARGEST_SEED:
             raise ConfigError(f"--seed is {shown(self.seed)}; give a whole number from 0 to {_LARGEST_SEED}.")
+        if type(self.shams) is not int or self.shams < 0:
+            raise ConfigError(f"--shams is {shown(self.shams)}; give a whole number from 0 on.")
         if not 0 <= self.checkpoint_seconds < float("inf"):
             raise ConfigError(f"--checkpoint-every is {self.checkpoint_seconds}; give a number of seconds from 0 on.")
 
@@ -66,7 +70,7 @@ class Request:
         return (data.standardized() if self.standardize else data), warnings
 
 
-_KEPT = ("context", "observational", "seed", "standardize", "targets", "checkpoint_seconds")
+_KEPT = ("context", "observational", "seed", "standardize", "targets", "checkpoint_seconds", "shams")
 
 
 @dataclass(frozen=True)
@@ -109,7 +113,8 @@ class RunFolder:
         try:
             place = Place(f"'{path / CONFIG}'", modules=modules)
             columns = build(Columns, record["columns"], place.below("columns")) if "columns" in record else PLAIN
-            request = Request(Path(record["data"]["path"]), **{key: record[key] for key in _KEPT}, columns=columns)
+            kept = {key: record[key] for key in _KEPT if key in record}
+            request = Request(Path(record["data"]["path"]), **kept, columns=columns)
             model, method = restored(record["configuration"], place)
             configuration = Configuration(model, method, name_of_method(method), record["preset"], {})
             digest, known = record["data"]["sha256"], record["knowledge"]
@@ -242,7 +247,7 @@ class RunFolder:
         sweep(self.path)
         try:
             with watch:
-                posterior = self._fit(watch, begun)
+                posterior = self._with_shams(self._fit(watch, begun), log)
                 try:
                     write_results(posterior, self.path)
                 except StoreError as error:
@@ -276,6 +281,23 @@ class RunFolder:
         extra = {"preset": chosen.preset, "data_sha256": self.sha256}
         return replace(posterior, attrs=posterior.attrs | extra)
 
+    def _with_shams(self, posterior: Posterior, log: Log) -> Posterior:
+        """The posterior with what shams of the same data say, where they were asked for."""
+        chosen, request = self.configuration, self.request
+        if not request.shams:
+            return posterior
+        found = sham(
+            self.data,
+            chosen.model,
+            chosen.method,
+            n_shams=request.shams,
+            seed=request.seed,
+            knowledge=self.knowledge,
+            real=posterior,
+        ).record()
+        log.write("shams", **found)
+        return replace(posterior, attrs=posterior.attrs | {"shams": found})
+
 
 def conclude(posterior: Posterior, folder: Path, quiet: bool) -> None:
     """Print the summary unless it is not wanted, and in any case what makes the result doubtful."""
@@ -297,12 +319,15 @@ def summary(posterior: Posterior, folder: Path) -> str:
     lines += [f"  {edge.source} -> {edge.target} ({edge.probability:.2f})" for edge in likely.itertuples()]
     more = int((edges["probability"] > 0.5).sum()) - len(likely)
     lines += [f"  and {more} more"] if more > 0 else []
+    lines += posterior.attrs.get("shams", {}).get("words", [])
     return "\n".join([*lines, f"written to {folder}{os.sep}: {', '.join((*RESULTS, CONFIG, LOG))}"])
 
 
 def doubts(posterior: Posterior) -> list[str]:
-    """Sentences on why not to trust the posterior: replicas that disagree, bootstrap samples that failed."""
-    return list(posterior.attrs.get("warnings", []))
+    """Sentences on why not to trust the posterior: replicas that disagree, samples that failed, a model that does not
+    fit, shams in which targets were named."""
+    attrs = posterior.attrs
+    return [*attrs.get("warnings", []), *attrs.get("misfit", []), *attrs.get("shams", {}).get("warnings", [])]
 
 
 def read_record(folder: Path) -> dict[str, Any]:

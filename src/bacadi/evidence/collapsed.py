@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int, Int8
 
+from bacadi.data.contexts import ContextData
 from bacadi.data.labelled import Labelled
 from bacadi.data.text import counted
 from bacadi.errors import ConfigError, NoClosedForm
@@ -69,13 +70,15 @@ class EffectStates:
         """T, the untouched mechanism included."""
         return len(self.names)
 
-    def refuse_certainty(self) -> None:
-        """Refuse drift and coarsening where the evidence knows nothing of them."""
-        if any(self.drift.stds) or self.power is not None:
+    def refuse_certainty(self, data: ContextData) -> None:
+        """Refuse drift, coarsening and blocks where the evidence knows nothing of them."""
+        if any(self.drift.stds) or any(self.drift.slopes) or self.power is not None:
             raise NoClosedForm(
                 "Drift between contexts and coarsening need linear mechanisms or BGe; leave [model.drift] and "
                 "[model.coarsening] out, or use --model linear or bge."
             )
+        if data.block is not None:
+            raise NoClosedForm("Blocks need linear mechanisms or BGe; leave --block out, or use --model linear or bge.")
 
     def labelled(self, states: States, shift: Float[np.ndarray, "n M d"]) -> dict[str, Labelled]:
         """What draws of states say of shift effects (the constants they add) and of scale effects (their ratios)."""

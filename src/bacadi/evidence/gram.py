@@ -30,6 +30,7 @@ from scipy.special import gammaln
 
 from bacadi.data.contexts import ContextData
 from bacadi.data.labelled import Labelled
+from bacadi.errors import NoClosedForm
 from bacadi.evidence.collapsed import AbstractEvidence, Columns, EffectKind, EffectStates, Graphs, ParentSets, States
 from bacadi.evidence.compiled import compiled
 from bacadi.model.integrated import BGe
@@ -44,18 +45,19 @@ class Regression(NamedTuple):
     """Priors of the regression of each node, in the form that compiled code reads; `regression` makes one.
 
     `precision[j, i]` is Λ for the weight of i in the equation of j, `precision[j, d]` that of its intercept, each to be
-    divided by one of `width_squares`. Every regression has the `n_fixed` columns from d on: none, or the ones. With
-    `noise_known` σ_j² is `variance[j]`, else InvGamma(`shape[number of parents]`, `scale[j]`).
+    divided by one of `width_squares`. Every regression has the `n_fixed` columns from d on: none, the
+    ones, or the ones and the blocks. With `noise_known` σ_j² is `variance[j]`, else InvGamma(`shape[number of
+    parents]`, `scale[j]`).
     """
 
     n_fixed: int
     noise_known: bool
     width_squares: Float[np.ndarray, " W"]
-    precision: Float[np.ndarray, "d d+1"]
+    precision: Float[np.ndarray, "d D"]
     variance: Float[np.ndarray, " d"]
     shape: Float[np.ndarray, " d+1"]
     scale: Float[np.ndarray, " d"]
-    half_log_precision: Float[np.ndarray, "d d+1"]
+    half_log_precision: Float[np.ndarray, "d D"]
     log_normaliser: Float[np.ndarray, "d d+1"]
 
 
@@ -80,7 +82,7 @@ class GramTables(NamedTuple):
     hard_log_evidence: Float[np.ndarray, "M d"]
 
 
-def regression(n_fixed: int, precision: Float[np.ndarray, "d d+1"], noise: tuple[Any, ...]) -> Regression:
+def regression(n_fixed: int, precision: Float[np.ndarray, "d D"], noise: tuple[Any, ...]) -> Regression:
     """The priors with the logarithms that every score needs; `noise` is `Conjugate`, its shape by number of parents."""
     d, known = len(precision), noise[0] is not None
     variance, shape, scale = np.full(d, noise[0] if known else 1.0), np.full(d + 1, noise[1]), np.full(d, noise[2])
@@ -412,8 +414,11 @@ class GramEvidence(AbstractEvidence):
     costly = False
 
     def __init__(self, data: ContextData, states: EffectStates, prior: Regression) -> None:
+        if any(states.drift.slopes) and not prior.n_fixed:
+            raise NoClosedForm("Slopes that drift need a mechanism with an intercept; give one, or slopes of 0.")
         self.n_variables, self.n_contexts, self.states = data.n_variables, data.n_contexts, states
-        design = np.column_stack([data.x, np.ones(data.n_rows)])
+        blocks = data.block[:, None] == np.arange(n_blocks(data)) if data.block is not None else data.x[:, :0]
+        design = np.column_stack([data.x, np.ones(data.n_rows), blocks])
         gram, rows = np.stack([block.T @ block for block in data.by_context(design)]), data.counts.astype(float)
         if states.power is not None:
             gram, rows = states.power[:, None, None] * gram, states.power * rows
@@ -448,20 +453,26 @@ class GramEvidence(AbstractEvidence):
         return drawn
 
 
+def n_blocks(data: ContextData) -> int:
+    """How many blocks there are, each with an offset of its own in every regression."""
+    return 0 if data.block is None else int(data.block.max()) + 1
+
+
 def linear_evidence(mechanism: LinearGaussian, data: ContextData, states: EffectStates) -> GramEvidence:
     """The evidence of linear mechanisms; prior precisions are in units of the noise, also where σ is known."""
     d, noise, intercept = data.n_variables, mechanism.noise.conjugate(), mechanism.intercept_prior_std
     unit = 1.0 if noise.variance is None else noise.variance
-    precision = np.full((d, d + 1), unit / mechanism.weight_prior_std**2)
+    precision = np.full((d, d + 1 + n_blocks(data)), unit / mechanism.weight_prior_std**2)
     if intercept is not None:
-        precision[:, d] = unit / intercept**2
-    return GramEvidence(data, states, regression(int(intercept is not None), precision, noise))
+        precision[:, d:] = unit / intercept**2
+    n_fixed = precision.shape[1] - d if intercept is not None or n_blocks(data) else 0
+    return GramEvidence(data, states, regression(n_fixed, precision, noise))
 
 
 def bge_evidence(mechanism: BGe, data: ContextData, states: EffectStates) -> GramEvidence:
     """BGe as a regression: Λ is t for weights and α_μ for the intercept, σ² ~ InvGamma by the number of parents."""
     d, t = data.n_variables, mechanism.prior_scale
-    precision = np.full((d, d + 1), t)
-    precision[:, d] = mechanism.alpha_mu
+    precision = np.full((d, d + 1 + n_blocks(data)), t)
+    precision[:, d:] = mechanism.alpha_mu
     shape = 0.5 * (mechanism.alpha_omega_excess + np.arange(d + 1) + 1)
-    return GramEvidence(data, states, regression(1, precision, (None, shape, 0.5 * t, (1.0,))))
+    return GramEvidence(data, states, regression(1 + n_blocks(data), precision, (None, shape, 0.5 * t, (1.0,))))

@@ -19,7 +19,7 @@ from bacadi.evidence.collapsed import (
 )
 from bacadi.evidence.effects import effect_states
 from bacadi.evidence.gram import bge_evidence, linear_evidence
-from bacadi.model.certainty import NO_DRIFT, ContextDrift
+from bacadi.model.certainty import NO_COARSENING, NO_DRIFT, Coarsening, ContextDrift
 from bacadi.model.effects import moments
 from bacadi.model.integrated import BGe, GaussianProcess
 from bacadi.model.knowledge import Knowledge, KnownEffects
@@ -45,7 +45,7 @@ class RowsEvidence(AbstractEvidence):
                 "Shift and scale effects need a mechanism that knows them (linear, nonlinear or bge); "
                 "use hard or soft effects with a mechanism of your own."
             )
-        states.refuse_certainty()
+        states.refuse_certainty(data)
         self.n_variables, self.n_contexts, self.states = data.n_variables, data.n_contexts, states
         self._log_evidence, self._data = log_evidence, data
 
@@ -108,9 +108,10 @@ def collapse(
 
     The knowledge is in the units of these data.
     """
-    known_to_drift = isinstance(model.mechanism, LinearGaussian | BGe)
-    drift = model.drift or (ContextDrift() if known_to_drift else NO_DRIFT)
-    states = effect_states(model.effect, data, drift, model.coarsening.power(data))
+    of_sums = isinstance(model.mechanism, LinearGaussian | BGe)
+    drift = model.drift or (ContextDrift() if of_sums else NO_DRIFT)
+    coarsening = model.coarsening or (Coarsening() if of_sums else NO_COARSENING)
+    states = effect_states(model.effect, data, drift, coarsening.power(data))
     prior = structure_prior(model, states, knowledge, max_parents)
     if knowledge is not None and knowledge.effects is not None:
         states, prior = with_known_effects(knowledge.effects, data, states, prior)

@@ -93,7 +93,8 @@ def chosen_model(problem: Problem, over: Callable[[], bool] = never) -> Chosen:
     first = model.replace(effect=effect.candidates[0]) if isinstance(effect, AutoEffect) else model
     if not isinstance(effect, AutoEffect) and model.drift is not None:
         return Chosen(model)
-    if not data.n_contexts or collapse(first, data, problem.scaled_knowledge).evidence.tables is None:
+    evidence = collapse(first, data, problem.scaled_knowledge).evidence
+    if not data.n_contexts or evidence.tables is None:
         return Chosen(first)
     structure = _searched(problem, first, over)
     told = problem.knowledge.effects is not None
@@ -108,7 +109,8 @@ def chosen_model(problem: Problem, over: Callable[[], bool] = never) -> Chosen:
     if model.drift is not None:
         return Chosen(best, by_kind, {}, inflation, inflated)
     plain = ContextDrift()
-    drifts = {f"{slope:g}": plain.replace(slopes=(slope,) * len(plain.stds)) for slope in (0.0, *SLOPES)}
+    tried = SLOPES if evidence.tables.prior.n_fixed else ()
+    drifts = {f"{slope:g}": plain.replace(slopes=(slope,) * len(plain.stds)) for slope in (0.0, *tried)}
     # A target that is taken for hard says nothing of slopes: only what is untouched does.
     seen = first if inflated else best
     slopes = {key: _log_posterior(problem, seen.replace(drift=drift), structure) for key, drift in drifts.items()}

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int8
+from jaxtyping import Int8, Shaped
 
 from bacadi.data.contexts import Scaling
 from bacadi.data.labelled import Labelled
@@ -66,16 +66,14 @@ def posterior_fields(
     Parameters of mechanisms and effects come from their posterior given each draw and are in the units of the data;
     functions (`output_weight` and the like) stay in the units of the priors, which the constants hold.
     """
-    shape, n = graphs.shape[:2], graphs.shape[0] * graphs.shape[1]
-    # The number of draws is spelt out: without contexts the states are empty and say nothing of it.
-    flat = graphs.reshape(n, *graphs.shape[2:]), np.ascontiguousarray(states.reshape(n, *states.shape[2:]))
-    drawn, states_of = collapsed.evidence.draw_parameters(rng, *flat), collapsed.evidence.states
-    drawn |= draw_hard_effects(rng, problem.model.effect, problem.standardized, n, states_of.power)
+    shape, every_graph, every_state = graphs.shape[:2], flat(graphs), flat(states)
+    drawn, states_of = collapsed.evidence.draw_parameters(rng, every_graph, every_state), collapsed.evidence.states
+    drawn |= draw_hard_effects(rng, problem.model.effect, problem.standardized, len(every_graph), states_of.power)
     hard, effects = hard_part(problem.model.effect), problem.scaled_knowledge.effects
     if hard is not None and effects is not None:
         drawn |= told_effects(effects, hard, drawn)
     if states_of.n_states > 2:
-        drawn["effect_state"] = Labelled(flat[1], ("context", "node"))
+        drawn["effect_state"] = Labelled(every_state, ("context", "node"))
     parameters, constants = {}, {"known_target": Labelled(problem.known_targets, ("context", "node"))}
     for name, (values, dims) in in_data_units(drawn, problem.scaling).items():
         if values.ndim == len(dims):
@@ -92,6 +90,12 @@ def told_effects(effects: KnownEffects, hard: HardGaussian, drawn: dict[str, Lab
     std, known = drawn.get("effect_noise_std", fixed).values, effects.known
     pairs = {"effect_mean": (effects.mean, mean), "effect_noise_std": (effects.std, std)}
     return {name: Labelled(np.where(known, *pair).astype(mean.dtype), dims) for name, pair in pairs.items()}
+
+
+def flat(array: Shaped[np.ndarray, "R n a d"]) -> Shaped[np.ndarray, "N a d"]:
+    """Draws of all replicas one after the other."""
+    # The number of draws is spelt out: without contexts the states are empty and say nothing of it.
+    return np.ascontiguousarray(array.reshape(array.shape[0] * array.shape[1], *array.shape[2:]))
 
 
 def in_data_units(drawn: dict[str, Labelled], scaling: Scaling) -> dict[str, Labelled]:

@@ -12,8 +12,10 @@ from bacadi.data.contexts import ContextData
 from bacadi.data.imputation import completed
 from bacadi.errors import ConfigError
 from bacadi.evidence.reading import is_collapsible
+from bacadi.inference.collapsed import AbstractCollapsedMethod
 from bacadi.inference.mcmc.method import MCMC
 from bacadi.inference.method import AbstractMethod, Monitor, Problem
+from bacadi.inference.residuals import check_fit
 from bacadi.model.knowledge import Knowledge, Labels
 from bacadi.model.model import Model
 from bacadi.posterior.pooling import pooled
@@ -73,12 +75,17 @@ def fit(
     monitor = monitor or Monitor()
     problem, chosen = method.settled(problem, monitor)
     posterior = method.fit(problem, monitor)
-    attrs = chosen | {
+    # Particles and bootstrap samples are no draws of the posterior: what they leave unexplained may be their own fault.
+    checked = check_fit(problem, posterior) if isinstance(method, AbstractCollapsedMethod) else None
+    attrs: dict[str, Any] = chosen | {
         "method": name_of_method(method),
         "seed": seed,
         "configuration": configuration_table(problem.model if method.reads_model else None, method),
     }
-    return replace(posterior, attrs=posterior.attrs | attrs)
+    if checked is None:
+        return replace(posterior, attrs=posterior.attrs | attrs)
+    attrs["misfit"] = checked.words
+    return replace(posterior, sample_stats=posterior.sample_stats | checked.to_stats(), attrs=posterior.attrs | attrs)
 
 
 def _fit_completed(

@@ -17,9 +17,10 @@ class ContextDrift(Choice):
     Batches, days and doses differ in everything by a little, and with enough rows every little difference is certain.
     With a τ_j of its own per variable, one of `stds` with probabilities `shares`, a shift counts as a target's only
     where it stands out of the shifts that the variable shows in the other contexts: an empirical null. τ = 0 is the
-    model without drift. Evidence of linear mechanisms and BGe knows it; SVGD does not.
+    model without drift. Where the coefficients of parents differ as well, by N(0, (vσ)²) with v the entry of `slopes`
+    beside τ, a mechanism that is linear only nearby does not pass for a target where a parent is moved far.
 
-    >>> ContextDrift((0.0, 0.5), (0.9, 0.1)).probabilities.tolist()
+    >>> ContextDrift((0.0, 0.5), (0.0, 0.1), (0.9, 0.1)).probabilities.tolist()
     [0.9, 0.1]
     """
 
@@ -30,8 +31,9 @@ class ContextDrift(Choice):
     def __post_init__(self) -> None:
         super().__post_init__()
         n = len(self.stds)
-        if not n:
-            raise ConfigError("stds is empty; give at least one number, 0 for no drift.")
+        if not n or len(self.slopes) != n:
+            what = f"stds has {n} numbers and slopes {len(self.slopes)}"
+            raise ConfigError(f"{what}; give as many of each, at least one, 0 for no drift.")
         if self.shares is not None and (len(self.shares) != n or abs(sum(self.shares) - 1) > 1e-9):
             raise ConfigError(f"shares is {list(self.shares)}; give {n} numbers above 0 that add to 1.")
 
@@ -49,6 +51,8 @@ class Coarsening(Choice):
 
     With `limit` a, ζ_k = a / (a + n_k): n_k rows count as at most a (Miller and Dunson 2019), because the data are only
     near the model and more rows of the same kind cannot tell which of two nearly right models is right. None: no limit.
+    With `dependence` rows that depend on those before them count as the independent rows that they are worth
+    (`ContextData.effective_rows`).
 
     >>> data = ContextData(np.zeros((4, 1)), np.array([0, 0, 0, 1]), ("a",), ("k",))
     >>> Coarsening(limit=3.0).power(data).tolist()
@@ -56,7 +60,13 @@ class Coarsening(Choice):
     """
 
     limit: float | None = option(None, above=0, none="none")
+    dependence: bool = True
 
     def power(self, data: ContextData) -> Float[np.ndarray, " K"] | None:
         """ζ of every context, the observational one first; None where all are 1."""
-        return None if self.limit is None else self.limit / (self.limit + data.counts)
+        worth = data.dependence().share if self.dependence and data.n_rows else np.ones(data.n_contexts + 1)
+        power = worth if self.limit is None else worth * self.limit / (self.limit + data.counts)
+        return None if (power == 1).all() else power
+
+
+NO_COARSENING = Coarsening(None, False)

@@ -14,9 +14,11 @@ class Model(Choice):
 
     With `standardize_within` all priors are stated for columns that are standardised within contexts, so that they do
     not depend on the scale of a column; parameters are reported in the units of the data all the same. `drift` and
-    `coarsening` keep a model that is only nearly right from being certain; they are for MCMC and exact sums, and
-    without a drift there is `ContextDrift()` for linear mechanisms and BGe and none for others. How a model is
-    read is said elsewhere: `bacadi.relaxed` differentiates it, `bacadi.evidence` integrates its parameters out.
+    `coarsening` keep a model that is only nearly right from being certain; they are for MCMC and exact sums.
+    What is not given is `ContextDrift()` and `Coarsening()` for linear mechanisms and BGe, and none for others.
+
+    How a model is read is said elsewhere: `bacadi.relaxed` differentiates it, `bacadi.evidence` integrates its
+    parameters out.
 
     >>> from bacadi.model.neural import NeuralGaussian
     >>> Model(mechanism=NeuralGaussian(hidden=(8, 8))).mechanism.hidden
@@ -30,7 +32,7 @@ class Model(Choice):
     latent_prior: LatentPrior = LatentPrior()
     standardize_within: bool = True
     drift: ContextDrift | None = None
-    coarsening: Coarsening = Coarsening()
+    coarsening: Coarsening | None = None
 
     @classmethod
     def preset(cls, name: str = "default", mechanism: str = "linear") -> "Model":

@@ -67,12 +67,12 @@ def to_networkx(posterior: Posterior, threshold: float = 0.5) -> "nx.DiGraph":
 
 
 def csv_text(posterior: Posterior, threshold: float = 0.0) -> str:
-    """source, target, probability (mean_weight), given_adjacent of every ordered pair, whatever the threshold."""
+    """source, target, probability (mean_weight), given_adjacent, log_odds of every pair, whatever the threshold."""
     table = posterior.edges()
-    last = table.pop("given_adjacent")
-    i, j = (table[column].map(posterior.variables.index).to_numpy(dtype=int) for column in ("source", "target"))
-    table = table.assign(**{name: values[i, j] for name, values in _edge_attributes(posterior).items()})
-    return table.assign(given_adjacent=last).to_csv(index=False, lineterminator="\n")
+    first, last = table[["source", "target"]], table[["given_adjacent", "log_odds"]]
+    i, j = (first[column].map(posterior.variables.index).to_numpy(dtype=int) for column in first)
+    table = first.assign(**{name: values[i, j] for name, values in _edge_attributes(posterior).items()})
+    return table.join(last).to_csv(index=False, lineterminator="\n")
 
 
 def graphml_text(posterior: Posterior, threshold: float = 0.5) -> str:

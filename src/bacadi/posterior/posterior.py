@@ -11,11 +11,12 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Int8
 
 import bacadi
+from bacadi.data.contrasts import contrasts
 from bacadi.data.labelled import Labelled
 from bacadi.data.transforms import Transforms
 from bacadi.errors import ConfigError, InferenceError
 from bacadi.graph.dag import is_acyclic
-from bacadi.posterior import store, summaries
+from bacadi.posterior import store, summaries, tables
 from bacadi.posterior import weights as rules
 from bacadi.posterior.orientation import Draws, Orientation, what_orients
 
@@ -158,6 +159,7 @@ class Posterior:
         # Rows per context, the observational one first, and the scaling: original = scaled * scale + shift.
         constants = {"n_rows": Labelled(data.counts, ("observational_and_context",))}
         constants |= {name: Labelled(getattr(data.scaling, name), ("node",)) for name in ("shift", "scale")}
+        constants |= contrasts(data).labelled()
         about: dict[str, Any] = {"version": bacadi.__version__, "n_cyclic": int((~acyclic).sum())}
         if not data.transforms.is_identity:
             constants[KNOTS] = Labelled(data.transforms.stored_knots(), ("node", "value_and_score", "knot"))
@@ -287,15 +289,14 @@ class Posterior:
         return summaries.consensus(self.edge_probabilities(), threshold, self.variables)
 
     def edges(self) -> "pd.DataFrame":
-        """source, target, probability of every ordered pair; the most probable first, ties by name.
+        """source, target, probability of every ordered pair; the most probable first, ties by log odds, then by name.
 
-        The column `given_adjacent` is p(source -> target | source and target adjacent), NaN where they never are.
+        `given_adjacent` is p(source -> target | source and target adjacent), NaN where they never are. `log_odds` is
+        log p - log (1 - p) from conditional probabilities (`inference.conditionals`), which goes on where shares of
+        draws end; `weight`, `weight_q05` and `weight_q95` are mean and 90 % interval of the weight given the edge.
+        What the method or the mechanism does not have is NaN.
         """
-        table = _ranked({"source": self.variables, "target": self.variables}, self.edge_probabilities())
-        table = table[table["source"] != table["target"]].reset_index(drop=True)
-        at = {name: i for i, name in enumerate(self.variables)}
-        i, j = (table[column].map(at).to_numpy(dtype=int) for column in ("source", "target"))
-        return table.assign(given_adjacent=self._given_adjacent()[i, j])
+        return tables.edges_table(self, self._given_adjacent())
 
     def directions(self, threshold: float = 0.5) -> "pd.DataFrame":
         """One row for each pair that is adjacent with at least the threshold's probability, the most probable first.
@@ -336,8 +337,13 @@ class Posterior:
         return np.array(pairs, dtype=np.int64).reshape(-1, 2)
 
     def targets(self) -> "pd.DataFrame":
-        """context, variable, probability of every pair; the most probable first, ties by name."""
-        return _ranked({"context": self.contexts, "variable": self.variables}, self.target_probabilities())
+        """context, variable, probability of every pair; the most probable first, ties by log odds, then by name.
+
+        `log_odds` as in `edges`; `change`, `change_q05` and `change_q95` are the difference to the control with its
+        90 % interval and `change_in_sd` the same in standard deviations (`data.contrasts`), target or not; `kind` is
+        the likeliest kind of effect, had there been one.
+        """
+        return tables.targets_table(self)
 
     def graphs_table(self, top: int = 10) -> "pd.DataFrame":
         """probability, draws, n_edges and the edges as text of the `top` most probable graphs."""
@@ -404,8 +410,12 @@ class Posterior:
                 "pass log_p."
             )
         log_p = self.sample_stats["log_posterior"].values if log_p is None else np.asarray(log_p)
-        sampled = {name: v for name, v in self.constant_data.items() if name not in (EXACT_EDGES, EXACT_TARGETS)}
-        return replace(self, log_weight=weighting(np.where(self.acyclic, log_p, -np.inf)), constant_data=sampled)
+        of_old = (EXACT_EDGES, EXACT_TARGETS, tables.EDGE_LOG_ODDS, tables.TARGET_LOG_ODDS, tables.EFFECT_KIND)
+        kept = [
+            {n: v for n, v in group.items() if n not in of_old} for group in (self.sample_stats, self.constant_data)
+        ]
+        log_weight = weighting(np.where(self.acyclic, log_p, -np.inf))
+        return replace(self, log_weight=log_weight, sample_stats=kept[0], constant_data=kept[1])
 
     def tempered(self, temperature: float | None = None) -> "Posterior":
         """The same draws under `weights.tempered`; no temperature: at least half of the draws stay effective."""
@@ -429,22 +439,35 @@ class Posterior:
         return f"converged: {chains} agree, worth {float(ess):.0f} independent draws{ended}"
 
     def describe(self) -> str:
-        """A few lines of text: the verdict, edges, uncertain edges and directions, most probable targets."""
+        """A few lines of text: the verdicts on draws and model, edges, directions, most probable targets."""
         p, (low, high) = self.edge_probabilities(), _UNCERTAIN
         lines = [
             self.verdict(),
+            *self._describe_model(),
             f"{self.n_variables} variables: {(p > 0.5).sum()} edges with probability above 0.5, "
             f"{((p > low) & (p < high)).sum()} uncertain ({low} to {high})",
             *self._describe_directions(),
             "most probable targets:" if self.contexts else "no context beside the observational one",
         ]
-        for context, row in list(zip(self.contexts, self.target_probabilities(), strict=True))[:_MAX_DESCRIBED]:
-            ranked = [(f"{self.variables[i]} ({row[i]:.2f})", row[i]) for i in np.argsort(-row, kind="stable")]
+        odds = self.sample_stats.get(tables.TARGET_LOG_ODDS)
+        for k, row in enumerate(self.target_probabilities()[:_MAX_DESCRIBED]):
+            order = np.lexsort((np.zeros(len(row)) if odds is None else -odds.values[k], -row))
+            ranked = [(f"{self.variables[i]} ({row[i]:.2f})", row[i]) for i in order]
             likely = ", ".join(text for text, probability in ranked if probability > 0.5)
-            lines.append(f"  {context}: {likely or f'none above 0.5, the best is {ranked[0][0]}'}")
+            lines.append(f"  {self.contexts[k]}: {likely or f'none above 0.5, the best is {ranked[0][0]}'}")
         if self.n_contexts > _MAX_DESCRIBED:
             lines.append(f"  and {self.n_contexts - _MAX_DESCRIBED} more contexts")
         return "\n".join(lines)
+
+    def _describe_model(self) -> list[str]:
+        """A line on whether the model fits, where that was looked at."""
+        if "misfit" not in self.attrs:
+            return []
+        if self.attrs["misfit"]:
+            return [
+                "THE MODEL DOES NOT FIT: what it leaves unexplained is no independent Gaussian noise, see the warnings"
+            ]
+        return ["nothing that the model leaves unexplained speaks against it"]
 
     def _describe_directions(self) -> list[str]:
         """A line on the adjacent pairs whose direction is undetermined with at least 1/2, if there are any."""
@@ -522,11 +545,3 @@ def _pandas() -> Any:
     import pandas
 
     return pandas
-
-
-def _ranked(names: dict[str, tuple[str, ...]], probability: Float[np.ndarray, "a b"]) -> "pd.DataFrame":
-    """Table of a matrix: one row per pair of names, the most probable first, ties by name."""
-    rows = [(*pair, p) for pair, p in zip(product(*names.values()), probability.ravel().tolist(), strict=True)]
-    rows.sort(key=lambda row: (-row[2], *row[:2]))
-    types = dict.fromkeys(names, "str") | {"probability": "float64"}
-    return _pandas().DataFrame(rows, columns=list(types)).astype(types)

@@ -97,7 +97,7 @@ class KernelEvidence(AbstractEvidence):
     ) -> None:
         if len({tuple(map(type, k.parts)) if isinstance(k, Sum) else type(k) for k in kernels}) != 1:
             raise ConfigError("Nodes choose among kernels of one kind; give kernels that differ in numbers alone.")
-        states.refuse_certainty()
+        states.refuse_certainty(data)
         self.n_contexts, self.n_variables, self.states = data.n_contexts, data.n_variables, states
         self.rows, self.noise, self._per_node = SortedRows.of(data), noise, per_node
         self.options = tuple(Group(kernel, ratio) for kernel in kernels for ratio in noise.choices)

@@ -9,6 +9,7 @@ from bacadi.evidence.effects import effect_states
 from bacadi.evidence.reading import PROBE, collapse
 from bacadi.graph.enumerate import MAX_DAG_NODES
 from bacadi.inference.collapsed import AbstractCollapsedMethod, collapsed_problem, posterior_fields
+from bacadi.inference.conditionals import MAX_DRAWS, log_odds
 from bacadi.inference.exact.enumeration import ExactPosterior, enumerate_posterior
 from bacadi.inference.exact.local import all_choices
 from bacadi.inference.exact.subsets import SubsetPosterior, check_subsets, sum_over_subsets
@@ -50,9 +51,19 @@ class Exact(AbstractCollapsedMethod):
         fields = posterior_fields(rng, problem, collapsed, graphs, states)
         fields["constant_data"][EXACT_EDGES] = Labelled(exact.edge_marginals, ("source", "target"))
         fields["constant_data"][EXACT_TARGETS] = Labelled(exact.target_marginals, ("context", "node"))
+        # Listed pairs have weights that matter, all of them; of independent draws some are enough.
+        n = MAX_DRAWS if np.ptp(draws.log_weight) == 0 else len(draws.log_weight)
+        odds = log_odds(collapsed, draws.graphs, draws.states, draws.log_weight, n)
         weight, attrs = draws.log_weight[None], {"log_evidence": exact.log_evidence}
         return Posterior.from_draws(
-            problem.data, graphs, states > 0, draws.log_prob[None], weighting=lambda _: weight, attrs=attrs, **fields
+            problem.data,
+            graphs,
+            states > 0,
+            draws.log_prob[None],
+            weighting=lambda _: weight,
+            sample_stats=odds.to_stats(),
+            attrs=attrs,
+            **fields,
         )
 
     def opening(self, model: Model | None = None) -> str:

@@ -13,7 +13,8 @@ from bacadi.data.labelled import Labelled
 from bacadi.evidence.collapsed import CollapsedPosterior
 from bacadi.evidence.reading import collapse
 from bacadi.inference.checkpoint import checkpoint_of
-from bacadi.inference.collapsed import AbstractCollapsedMethod, posterior_fields
+from bacadi.inference.collapsed import AbstractCollapsedMethod, flat, posterior_fields
+from bacadi.inference.conditionals import MAX_DRAWS, log_odds
 from bacadi.inference.method import STARTING, Monitor, Problem
 from bacadi.model.integrated import GaussianProcess
 from bacadi.model.model import Model
@@ -88,13 +89,16 @@ class MCMC(AbstractCollapsedMethod):
         found = draws.diagnostics()
         rng = np.random.default_rng(np.random.SeedSequence(problem.seed).spawn(self.n_replicas + 1)[-1])
         data = problem.data
+        odds = log_odds(collapsed, flat(draws.graphs), flat(draws.states))
         return Posterior.from_draws(
             data,
             draws.graphs,
             draws.states > 0,
             draws.log_posterior,
             weighting=weights.uniform,
-            sample_stats=found.to_stats() | {"acceptance": Labelled(draws.acceptance, ("chain", "move"))},
+            sample_stats=found.to_stats()
+            | odds.to_stats()
+            | {"acceptance": Labelled(draws.acceptance, ("chain", "move"))},
             attrs={
                 "converged": found.converged,
                 "warnings": found.words(data.variables, data.contexts),
@@ -133,12 +137,16 @@ def seconds_to_finish(problem: Problem, collapsed: CollapsedPosterior, structure
         few, begin = structures[:n], time.monotonic()
         graphs, states = (np.stack([structure[part] for structure in few])[None] for part in (0, 1))
         fields = posterior_fields(np.random.default_rng(0), problem, collapsed, graphs, states)
-        took = time.monotonic() - begin
-        if took > _LOOK_SECONDS:
+        took, begin = time.monotonic() - begin, time.monotonic()
+        log_odds(collapsed, graphs[0], states[0])
+        odds = time.monotonic() - begin
+        if took + odds > _LOOK_SECONDS:
             break
     size = sum(labelled.values.nbytes for labelled in fields["parameters"].values()) / len(few)
     d, m = problem.data.n_variables, problem.data.n_contexts
-    return Finish(0.5 + _SECONDS_PER_PAIR * d * (d + m), 1.1 * (took / len(few) + _SECONDS_PER_BYTE * size))
+    # Structures of all temperatures share less than draws do, so that this is more than enough for their odds.
+    fixed = 0.5 + _SECONDS_PER_PAIR * d * (d + m) + odds * MAX_DRAWS / len(few)
+    return Finish(fixed, 1.1 * (took / len(few) + _SECONDS_PER_BYTE * size))
 
 
 class LadderPlan(NamedTuple):

@@ -1,0 +1,208 @@
+"""The tasks of benchmarks/robustness.py: tables that break one assumption of the model each, and real ones."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from mixing_tasks import real
+
+from bacadi.simulate import Interventions, SyntheticSpec, Task, simulate
+from bacadi.simulate.files import CONTEXT
+from bacadi.simulate.network import CausalNetwork, generations
+from bacadi.simulate.synthetic import Hard, NeuralTruth, Shift, Soft, signed_uniform
+
+FIRST_SEED = 9000
+_DESIGN = Interventions(n_contexts=16, n_without_effect=4, rows_per_context=80)
+CLEAN = SyntheticSpec(20, n_observational=400, interventions=_DESIGN)
+
+
+class Trial(NamedTuple):
+    """A table for the command line and its truth; a sham has no target, and real data may have no graph."""
+
+    label: str
+    seed: int
+    table: pd.DataFrame
+    observational: str
+    variables: tuple[str, ...]
+    contexts: tuple[str, ...]
+    targets: np.ndarray
+    graph: np.ndarray | None = None
+    known: bool = False  # whether the fit is told the targets
+
+
+Violation = Callable[[Task, np.random.Generator], np.ndarray]
+"""From a task that follows the model to rows that do not; contexts and targets stay as they are."""
+
+
+def sample_again(task: Task, noise: np.ndarray, extra: np.ndarray | float = 0.0) -> np.ndarray:
+    """Rows of the same network with this noise (in units of its standard deviation); `extra` is added to the variables
+    themselves, so that it propagates, but not where a hard effect cuts a variable off."""
+    network, effects, context = task.network, task.effects, task.data.context
+    assert isinstance(network, CausalNetwork)
+    cut = np.vstack([np.zeros(noise.shape[1]), (effects.targets != 0) & ~effects.keeps_parents])[context] != 0
+    extra = np.where(cut, 0.0, extra)
+    x = np.zeros_like(noise)
+    for nodes in generations(network.graph):
+        mean, std = network.conditional(x, context, effects)
+        x[:, nodes] = (mean + std * noise + extra)[:, nodes]
+    return x
+
+
+def nothing(task: Task, rng: np.random.Generator) -> np.ndarray:
+    """The data as the model has them."""
+    return task.data.x
+
+
+def heavy_tails(task: Task, rng: np.random.Generator) -> np.ndarray:
+    """Noise of Student's t with three degrees of freedom, of the same variance; targets too."""
+    return sample_again(task, rng.standard_t(3, task.data.x.shape) / np.sqrt(3))
+
+
+def exponentiated(task: Task, rng: np.random.Generator) -> np.ndarray:
+    """exp of every column in units of its standard deviation over all rows."""
+    x = task.data.x
+    return np.exp((x - x.mean(axis=0)) / x.std(axis=0))
+
+
+def zeros(task: Task, rng: np.random.Generator) -> np.ndarray:
+    """30 % of the cells set to 0."""
+    return np.where(rng.random(task.data.x.shape) < 0.3, 0.0, task.data.x)
+
+
+def shifts_everywhere(task: Task, rng: np.random.Generator) -> np.ndarray:
+    """Every variable has a shift of .3 standard deviations of its noise in every context; targets are as before."""
+    shape = task.data.n_contexts + 1, task.data.n_variables
+    shift = 0.3 * task.noise_std * rng.normal(size=shape)
+    return sample_again(task, rng.normal(size=task.data.x.shape), shift[task.data.context])
+
+
+def autocorrelated(task: Task, rng: np.random.Generator) -> np.ndarray:
+    """Noise that is AR(1) along the rows of a context with coefficient .9, of the same variance."""
+    noise = rng.normal(size=task.data.x.shape)
+    new = np.append(True, np.diff(task.data.context) != 0)
+    for n in np.flatnonzero(~new):  # rows of a context follow each other
+        noise[n] = 0.9 * noise[n - 1] + np.sqrt(1 - 0.9**2) * noise[n]
+    return sample_again(task, noise)
+
+
+def measured_with_noise(task: Task, rng: np.random.Generator) -> np.ndarray:
+    """Measurement noise, which does not propagate, of half the variance that a column has in the control."""
+    x = task.data.x
+    return x + np.sqrt(0.5) * x[task.data.context == 0].std(axis=0) * rng.normal(size=x.shape)
+
+
+def hidden_cause(task: Task, rng: np.random.Generator) -> np.ndarray:
+    """Five variables have a common cause that is not in the table, with weights and noise as all others."""
+    n, d = task.data.x.shape
+    weight = np.zeros(d)
+    weight[rng.choice(d, 5, replace=False)] = signed_uniform(rng, 0.5, 2.0, (5,))
+    cause = np.sqrt(0.1) * rng.normal(size=(n, 1))
+    return sample_again(task, rng.normal(size=(n, d)), cause * weight)
+
+
+def missing(task: Task, rng: np.random.Generator) -> np.ndarray:
+    """10 % of the cells are empty."""
+    return np.where(rng.random(task.data.x.shape) < 0.1, np.nan, task.data.x)
+
+
+def with_effect(effect: Hard | Shift | Soft) -> SyntheticSpec:
+    """The clean task with other effects."""
+    return replace(CLEAN, interventions=replace(_DESIGN, effect=effect))
+
+
+_SINGLE = Interventions(n_contexts=32, n_without_effect=8, rows_per_context=1)
+VIOLATIONS: dict[str, tuple[SyntheticSpec, Violation]] = {
+    "none": (CLEAN, nothing),
+    "t3": (CLEAN, heavy_tails),
+    "exp": (CLEAN, exponentiated),
+    "zeros": (CLEAN, zeros),
+    "shifts": (CLEAN, shifts_everywhere),
+    "ar1": (CLEAN, autocorrelated),
+    "measurement": (CLEAN, measured_with_noise),
+    "hidden": (CLEAN, hidden_cause),
+    "shift-effects": (with_effect(Shift()), nothing),
+    "sigmoid": (replace(CLEAN, mechanism=NeuralTruth()), nothing),
+    "soft-effects": (with_effect(Soft()), nothing),
+    "weak-effects": (with_effect(Hard(offset=0.0, mean_std=1.0)), nothing),
+    "one-row": (SyntheticSpec(20, n_observational=200, interventions=_SINGLE), nothing),
+    "missing": (CLEAN, missing),
+}
+
+
+def violated(name: str, seed: int) -> Trial:
+    """The task of a seed with one violation."""
+    spec, violation = VIOLATIONS[name]
+    task = simulate(spec, seed)
+    x = violation(task, np.random.default_rng([seed, list(VIOLATIONS).index(name)]))
+    data = task.data
+    table = pd.DataFrame(x, columns=list(data.variables))
+    labels = np.array([str(data.observational), *data.contexts])
+    table[CONTEXT] = labels[data.context]
+    return Trial(f"seed {seed}", seed, table, labels[0], data.variables, data.contexts, task.targets != 0, task.graph)
+
+
+def _sachs_table(shared: Path, log: bool) -> tuple[pd.DataFrame, tuple[str, ...], tuple[str, ...]]:
+    table = pd.read_csv(shared / "sachs" / "sachs_wang2017_dcdi_5846.csv")
+    variables = tuple(table.columns[list(table.columns).index("Raf") :])
+    contexts = tuple(name for name in dict.fromkeys(table[CONTEXT]) if name != "control")
+    if log:
+        table[list(variables)] = np.log(table[list(variables)])
+    return table, variables, contexts
+
+
+def sachs_sham(shared: Path, seed: int, log: bool) -> Trial:
+    """Sachs with the labels of the contexts permuted, so that no context has a target."""
+    table, variables, contexts = _sachs_table(shared, log)
+    labels = np.random.default_rng(seed).permutation(table[CONTEXT])
+    table = table[list(variables)].assign(**{CONTEXT: labels})
+    nobody = np.zeros((len(contexts), len(variables)), bool)
+    return Trial(f"permutation {seed}", seed, table, "control", variables, contexts, nobody)
+
+
+def sachs(shared: Path, seed: int) -> Trial:
+    """Logarithms, nominal targets, the consensus of 18 edges."""
+    table, variables, _ = _sachs_table(shared, log=True)
+    gold = shared / "sachs" / "graph_consensus18_utigsp.csv"
+    case = real(f"seed {seed}", seed, table, "Raf", [gold], log=False)
+    kept = table[[*variables, CONTEXT]]
+    return Trial(case.label, seed, kept, "control", variables, case.data.contexts, case.targets != 0, case.graph)
+
+
+def dream4(shared: Path, seed: int, single: bool, known: bool) -> Trial:
+    """A network of ten genes: knock-out and knock-down of a gene are one context of two rows, or two of one row.
+
+    Wild type and multifactorial rows are observational, time series are left out.
+    """
+    number, folder = 1 + seed % 5, shared / "dream4"
+    table = pd.read_csv(folder / f"dream4_size10_{number}.csv")
+    table = table[table["experiment"] != "timeseries"].replace({CONTEXT: {"multifactorial": "control"}})
+    if not single:
+        table = table.assign(**{CONTEXT: table[CONTEXT].str.replace("^K[OD]_", "", regex=True)})
+    case = real(f"net {number}", seed, table, "G1", [folder / f"gold_size10_{number}.csv"], log=False)
+    kept = table[[*case.data.variables, CONTEXT]]
+    truth = case.targets != 0
+    return Trial(case.label, seed, kept, "control", case.data.variables, case.data.contexts, truth, case.graph, known)
+
+
+class Kind(NamedTuple):
+    """How to draw a trial of a seed, and how many there are at most."""
+
+    draw: Callable[[int], Trial]
+    most: int | None = None
+
+
+def kinds(shared: Path) -> dict[str, Kind]:
+    """All kinds of trials by name."""
+    every = {name: Kind(lambda seed, name=name: violated(name, seed)) for name in VIOLATIONS}
+    return every | {
+        "sachs-sham": Kind(lambda seed: sachs_sham(shared, seed, log=False), 5),
+        "sachs-log-sham": Kind(lambda seed: sachs_sham(shared, seed, log=True), 5),
+        "sachs": Kind(lambda seed: sachs(shared, seed), 1),
+        "dream4": Kind(lambda seed: dream4(shared, seed, single=False, known=False), 5),
+        "dream4-one-row": Kind(lambda seed: dream4(shared, seed, single=True, known=False), 5),
+        "dream4-labels": Kind(lambda seed: dream4(shared, seed, single=False, known=True), 5),
+        "dream4-one-row-labels": Kind(lambda seed: dream4(shared, seed, single=True, known=True), 5),
+    }
