@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bacadi.benchmark.study import read_study
 from bacadi.config.codec import encode, load
 from bacadi.config.layers import configure
 from bacadi.config.names import NAMES
@@ -80,13 +81,15 @@ def test_a_ready_file_says_what_the_paper_does(name: str) -> None:
 
 
 def test_every_toml_file_of_the_repository_can_be_read() -> None:
-    """Specifications of tasks have the key `type` at the top, configurations of a fit have not."""
+    """Specifications of tasks have the key `type` at the top, studies a title, configurations of a fit neither."""
     files = [path for folder in ("studies", "examples", "benchmarks") for path in (ROOT / folder).rglob("*.toml")]
     specs = [path for path in files if "type" in tomllib.loads(path.read_text(encoding="utf-8"))]
     assert len(specs) == len(TASKS) + 1 and len(files) > len(specs)
     for path in files:
         if path in specs:
             assert decode_spec(encode(read_spec(path)), "here") == read_spec(path)
+        elif "title" in tomllib.loads(path.read_text(encoding="utf-8")):
+            assert read_study(path).tasks
         else:
             assert configure(file=path).model is not None
 

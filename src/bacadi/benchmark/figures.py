@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F6A00", "#000000")
 MARKERS = ("o", "s", "^", "v", "D", "P", "X", "*")
 _INK, _GREY, _LINE = "#22303c", "#66727c", "#d5dce2"
-_FEWEST_FOR_A_BOX = 5
+_FEWEST_FOR_A_BOX, _FEWEST_OF_A_BIN = 5, 4
 _USUAL = ("mcmc", "jci-pc", "ut-igsp", "svgd", "dcdi-g", "exact", "gies", "gnies")
 _TYPE = {"font.family": "DejaVu Sans", "font.size": 8, "axes.edgecolor": _GREY, "svg.hashsalt": "bacadi"}
 _TYPE |= {
@@ -161,11 +161,17 @@ def boxes(study: Study, pairs: Pairs) -> "Figure":
                 axes.set_ylabel(name, fontweight="bold")
             else:
                 axes.set_yticks(range(len(groups)), [""] * len(groups))
+    for axes, metric in zip(grid[-1], metrics, strict=True):  # panels of a column share the axis
+        if metric in study.figure.log:
+            _logarithmic(axes.xaxis, axes.get_xlim())
+        elif metric in HIGH_IS_GOOD:
+            axes.set_xlim(-0.03, 1.03)
     return figure
 
 
 def _box_panel(axes: "Axes", groups: list[_Group], metric: str, log: bool) -> None:
     _plain_axes(axes, "x")
+    axes.use_sticky_edges = False
     if log:
         axes.set_xscale("log")
     for height, group in enumerate(groups):
@@ -189,12 +195,6 @@ def _box_panel(axes: "Axes", groups: list[_Group], metric: str, log: bool) -> No
         axes.plot(values, height + spread, group.marker, color=colour, markersize=3, alpha=0.75, markeredgewidth=0)
         _published(axes, group.stated(metric), height)
     axes.set_ylim(len(groups) - 0.4, -0.5)
-    if log:
-        _logarithmic(axes.xaxis, axes.get_xlim())
-    if metric in HIGH_IS_GOOD:
-        axes.set_xlim(-0.03, 1.03)
-    elif not log and axes.get_xlim()[0] < 0 and all((group.values(metric) >= 0).all() for group in groups):
-        axes.set_xlim(left=-0.02 * axes.get_xlim()[1])
 
 
 def _published(axes: "Axes", stated: Numbers | None, height: float) -> None:
@@ -241,12 +241,15 @@ def lines(study: Study, pairs: Pairs) -> "Figure":
 
 def _logarithmic(axis: Any, limits: tuple[float, float]) -> None:
     """Plain numbers on a logarithmic axis, as many as there is room for."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
     decades = np.log10(limits[1] / limits[0])
-    axis.set_major_locator(
-        LogLocator(subs=(1.0, 2.0, 5.0) if decades < 1.3 else (1.0, 3.0) if decades < 2.5 else (1.0,))
-    )
+    if decades < 0.4:
+        axis.set_major_locator(MaxNLocator(4))
+    else:
+        axis.set_major_locator(
+            LogLocator(subs=(1.0, 2.0, 5.0) if decades < 1.3 else (1.0, 3.0) if decades < 2.5 else (1.0,))
+        )
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())
 
@@ -271,7 +274,7 @@ def reliability(study: Study, pairs: Pairs) -> "Figure":
     """Frequencies against probabilities, of edges above and of targets below, a column for each set of tasks."""
     panels = _groups(study, pairs)
     note = "all tasks together, in ten bins; the larger a mark, the more pairs it stands for"
-    figure = _new(0.9 + 2.3 * len(panels), 5.4, study.title, note)
+    figure = _new(max(0.9 + 2.3 * len(panels), 4.4), 5.4, study.title, note)
     grid = figure.subplots(2, len(panels), squeeze=False, sharex=True, sharey=True)
     for column, (name, groups) in enumerate(panels.items()):
         for axes, what in zip(grid[:, column], ("edges", "targets"), strict=True):
@@ -299,7 +302,7 @@ def reliability(study: Study, pairs: Pairs) -> "Figure":
 
 
 def pooled_curve(records: Sequence[Record], what: str, n_bins: int = 10) -> np.ndarray:
-    """Rows of mean probability, frequency and number of all records together, by bin of probability.
+    """Rows of mean probability, frequency and number over all records, by bin of probability; tiny bins are left out.
 
     >>> one = Record({}, 0, "mcmc", {}, 0, 1, details={"reliability": {"edges": [[0.25, 0.5, 2], [0.95, 1.0, 4]]}})
     >>> other = Record({}, 1, "mcmc", {}, 0, 1, details={"reliability": {"edges": [[0.22, 0.0, 2]]}})
@@ -312,11 +315,13 @@ def pooled_curve(records: Sequence[Record], what: str, n_bins: int = 10) -> np.n
     for number in np.unique(bins):
         part = table[bins == number]
         n = part[:, 2].sum()
+        if n < _FEWEST_OF_A_BIN:
+            continue
         found.append([*(part[:, :2] * part[:, 2:]).sum(axis=0) / n, n])
     return np.array(found).reshape(len(found), 3)
 
 
-_MOST_GRAPHS = 5
+_MOST_GRAPHS, _LEAST_PROBABILITY = 5, 0.005
 
 
 def posterior(study: Study, pairs: Pairs) -> "Figure":
@@ -328,14 +333,15 @@ def posterior(study: Study, pairs: Pairs) -> "Figure":
     ordered = [(entry.title, first[entry.title]) for entry in study.methods if entry.title in first]
     if not ordered:
         raise ConfigError(f"No record of '{study.title}' has probabilities of edges; run it with fewer variables.")
-    n_graphs = max(len(record.details.get("graphs", [])[:_MOST_GRAPHS]) for _, record in ordered)
+    graphs_of = {title: _probable(record) for title, record in ordered}
+    n_graphs = max(map(len, graphs_of.values()))
     note = "row → column: an edge, or (right) a context and its target; the darker, the more probable"
     figure = _new(1.0 + 1.15 * (4 + n_graphs), 0.9 + 1.35 * len(ordered), study.title, note)
     grid = figure.subplots(len(ordered), 4 + n_graphs, squeeze=False)
     for row, (title, record) in zip(grid, ordered, strict=True):
         known = record.details["probabilities"]
         panels = [("true edges", known["true_edges"]), ("probability", known["edges"])]
-        for graph in record.details.get("graphs", [])[:n_graphs]:
+        for graph in graphs_of[title]:
             matrix = np.zeros(np.shape(known["edges"]))
             matrix[tuple(np.array(graph["edges"], int).reshape(-1, 2).T)] = 1
             panels.append((f"graph, p = {graph['probability']:.2f}", matrix))
@@ -345,6 +351,12 @@ def posterior(study: Study, pairs: Pairs) -> "Figure":
             _heat(axes, name, matrix)
         row[0].set_ylabel(title, fontweight="bold", visible=True)
     return figure
+
+
+def _probable(record: Record) -> list[dict[str, Any]]:
+    """The graphs of a record that are worth a panel."""
+    graphs = record.details.get("graphs", [])[:_MOST_GRAPHS]
+    return [graph for graph in graphs if graph["probability"] >= _LEAST_PROBABILITY]
 
 
 def _heat(axes: "Axes", name: str, matrix: Any) -> None:

@@ -1,7 +1,8 @@
 """The page of results, docs/results.md: every study that has records, with its command, table, figure and remarks.
 
-Records are those kept as text, one file a study; `remarks.toml` beside them has the words: an introduction, why results
-differ from the published ones (`[methods]`, by label or name), and what to say of a study (`[studies]`, by name).
+Records are those kept as text in a folder, which studies share; `remarks.toml` beside them has the words: an
+introduction, why results differ from the published ones (`[methods]`, by label or name), and what to say of a study
+(`[studies]`, by name).
 """
 
 import math
@@ -39,11 +40,11 @@ def write_page(results: Path, page: Path) -> int:
     """Write the page of all studies with records in a folder, its figures beside it; returns how many they are."""
     remarks = read_toml(results / REMARKS, "file of remarks") if (results / REMARKS).is_file() else {}
     parts, records, found = ["# Results\n", remarks.get("introduction", "")], dict[str, Record](), []
+    kept: dict[str, Record] = {}
+    for path in sorted(results.glob("*.jsonl")):
+        kept |= load_records(path)
     for name in ordered_names():
-        path = results / f"{name}.jsonl"
-        if not path.is_file():
-            continue
-        study, kept = read_study(name), load_records(path)
+        study = read_study(name)
         pairs = matched(plan(study, find_shipped(name, "study").parent, kept), kept)
         done = {fit.key: record for fit, record in pairs if record is not None}
         if not done:
@@ -89,13 +90,16 @@ def section(name: str, study: Study, pairs: Pairs, page: Path, remarks: dict[str
 
 
 def differences(table: Table, study: Study, reasons: dict[str, str]) -> Iterable[str]:
-    """A sentence for each method on each set of tasks where a published median lies outside of our 5 to 95 %."""
-    method_of = {entry.title: entry.method for entry in study.methods}
-    for row in table.rows:
-        differing = [text for metric in table.metrics if (text := difference(row, metric))]
-        if differing:
-            reason = reasons.get(row.method, reasons.get(method_of[row.method], "")).strip()
-            yield f"{row.tasks}, {row.method}: {', '.join(differing)}.{f' {reason}' if reason else ''}"
+    """A sentence for each method whose published median lies outside of our 5 to 95 %, on whatever tasks, and why."""
+    for entry in study.methods:
+        by_tasks = []
+        for row in table.rows:
+            texts = [difference(row, metric) for metric in table.metrics if row.method == entry.title]
+            if differing := ", ".join(filter(None, texts)):
+                by_tasks.append(f"on {row.tasks} {differing}")
+        if by_tasks:
+            reason = reasons.get(entry.title, reasons.get(entry.method, "")).strip()
+            yield f"{entry.title}, ours (published): {'; '.join(by_tasks)}.{f' {reason}' if reason else ''}"
 
 
 def difference(row: Row, metric: str) -> str:
@@ -110,7 +114,7 @@ def difference(row: Row, metric: str) -> str:
     published = theirs.by_name["median"]
     if ours["p05"] <= published <= ours["p95"]:
         return ""
-    return f"{label_of(metric)} {rounded(ours['median'])} against {rounded(published)} published"
+    return f"{label_of(metric)} {rounded(ours['median'])} ({rounded(published)})"
 
 
 def left_over(found: list[str]) -> str:
