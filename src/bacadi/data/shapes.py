@@ -154,8 +154,8 @@ def dependence(x: Rows, context: Contexts) -> Dependence:
     the number of independent rows whose mean is as exact (Geyer's sum up to the first negative pair, or that of a
     process of first order with Kendall's correction, whichever is larger). If ρ_1 is within four standard errors of
     what independent rows have, or below .1 (a drift or a change of batch halfway, which fewer rows would not cure), all
-    rows count: shuffled rows show nothing. Nor does an order by value: where a measured column is sorted in every context,
-    the others follow it for no other reason.
+    rows count: shuffled rows show nothing. Nor does an order by value: where a measured column is sorted in every
+    context, the others follow it for no other reason.
     """
     n_contexts = int(context.max(initial=0)) + 1
     counts = np.bincount(context, minlength=n_contexts)
