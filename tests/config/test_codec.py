@@ -14,7 +14,7 @@ from bacadi.config.choices import Choice, Rule, hints_of, option, rules_of, with
 from bacadi.config.codec import Place, build, decode, encode, fingerprint_text, group_of, load, name_of, read_toml
 from bacadi.config.names import MECHANISM, METHOD, MODEL, NAMES
 from bacadi.errors import BacadiError, ConfigError
-from bacadi.model.effects import Effect, HardGaussian, ScaleGaussian
+from bacadi.model.effects import AutoEffect, Effect, HardGaussian, ScaleGaussian
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.mechanism import Mechanism
 from bacadi.model.model import Model
@@ -267,7 +267,7 @@ def test_fingerprints_are_equal_exactly_for_equal_choices() -> None:
         )
     ]
     assert len(set(texts)) == len(texts)
-    assert fingerprint_text([Model(effect=HardGaussian())]) == fingerprint_text([Model()])
+    assert fingerprint_text([Model(effect=AutoEffect())]) == fingerprint_text([Model()])
 
 
 def test_methods_and_mechanisms_have_tables() -> None:

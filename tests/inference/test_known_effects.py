@@ -15,6 +15,7 @@ from bacadi.evidence.reading import collapse
 from bacadi.inference.exact.method import Exact
 from bacadi.inference.mcmc.method import MCMC
 from bacadi.inference.method import Problem
+from bacadi.model.certainty import NO_DRIFT
 from bacadi.model.effects import EffectMixture, HardGaussian, ShiftGaussian, SoftGaussian
 from bacadi.model.knowledge import Knowledge, KnownEffects
 from bacadi.model.linear import LinearGaussian
@@ -29,6 +30,7 @@ FIXED = Model(
     mechanism=LinearGaussian(noise=FixedNoise(0.5), weight_prior_std=2.0, intercept_prior_std=None),
     effect=HardGaussian(noise=FixedNoise(0.8)),
     standardize_within=False,
+    drift=NO_DRIFT,
 )
 
 
@@ -54,7 +56,7 @@ def test_the_collapsed_posterior_is_the_formula() -> None:
 
 def test_a_known_effect_is_hard_and_certain() -> None:
     data = simulate(SPEC, 0).data
-    model = FIXED.replace(effect=EffectMixture((HardGaussian(), ShiftGaussian(), SoftGaussian())))
+    model = FIXED.replace(effect=EffectMixture((HardGaussian(), ShiftGaussian(), SoftGaussian((), True))))
     prior = collapse(model, data, told(data)).prior.state_log_prior
     assert np.isfinite(prior[0, 1]).tolist() == [False, True, False, False, False]
     assert np.isfinite(prior[1]).all()

@@ -25,6 +25,7 @@ from bacadi.metrics.calibration import (
     pooled,
     target_forecasts,
 )
+from bacadi.model.certainty import NO_DRIFT, ContextDrift
 from bacadi.model.effects import HardGaussian
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.model import Model
@@ -35,10 +36,10 @@ SHAPE, SCALE, WEIGHT, INTERCEPT, MEAN = 3.0, 1.0, 3.0, 1.0, 2.0
 STRUCTURE = ErdosRenyi(0.6), TargetPrior(discrete_log_odds=-0.4)
 NOISE, WIDE = InferredNoise(SHAPE, SCALE), InferredNoise(SHAPE, SCALE, (1.0, 3.0))
 MODEL, TWO_WIDTHS = (
-    Model(LinearGaussian(noise, WEIGHT, INTERCEPT), HardGaussian(noise, 0.0, MEAN), *STRUCTURE)
+    Model(LinearGaussian(noise, WEIGHT, INTERCEPT), HardGaussian(noise, 0.0, MEAN), *STRUCTURE, drift=NO_DRIFT)
     for noise in (NOISE, WIDE)
 )
-DEFAULT = Model(LinearGaussian(), HardGaussian(), *STRUCTURE)
+DEFAULT = Model(LinearGaussian(), HardGaussian(), *STRUCTURE, drift=ContextDrift())
 
 
 class Parameters(NamedTuple):
@@ -85,14 +86,19 @@ def prior_parameters(rng: np.random.Generator, d: int, m: int, model: Model = MO
     )
 
 
-def simulated(rng: np.random.Generator, structure: Structure, given: Parameters, context: np.ndarray) -> ContextData:
-    """Rows of every context from graph, targets and parameters."""
+def simulated(
+    rng: np.random.Generator, structure: Structure, given: Parameters, context: np.ndarray, drift: ContextDrift = NO_DRIFT
+) -> ContextData:
+    """Rows of every context from graph, targets and parameters; untouched variables drift."""
     graph, states = structure
     x = np.zeros((len(context), len(graph)))
     for j in topological_order(graph):
         parents = graph[:, j] != 0
         x[:, j] = x[:, parents] @ given.weight[parents, j] + given.intercept[j]
         x[:, j] += given.noise_std[j] * rng.normal(size=len(x))
+        if any(drift.stds):
+            std = given.noise_std[j] * rng.choice(drift.stds, p=drift.probabilities)
+            x[:, j] += np.append(0.0, std * rng.normal(size=len(states)))[context]
         for k in np.flatnonzero(states[:, j]):
             rows = context == k + 1
             x[rows, j] = given.effect_mean[k, j] + given.effect_noise_std[k, j] * rng.normal(size=rows.sum())
@@ -243,7 +249,7 @@ def checked(
         while data is None or not is_plain(data):
             drawn = prior.draws(rng, 1)
             truth, given = Structure(drawn.graphs[0], drawn.states[0]), prior_parameters(rng, d, m, model)
-            data = simulated(rng, truth, given, context)
+            data = simulated(rng, truth, given, context, model.drift)
         collapsed = collapse(model, data)
         edge_probs, target_probs, drawn = method(collapsed, data, s)
         edges.append(edge_forecasts(np.clip(edge_probs, 0, 1), truth.graph))

@@ -100,7 +100,7 @@ class _LocalScores(NamedTuple):
 
 def _chosen(
     evidence: AbstractEvidence, graphs: Graphs, states: States, max_draws: int
-) -> tuple[Int[np.ndarray, " n"], list[_LocalChoices]]:
+) -> tuple[Int[np.ndarray, " used"], list[_LocalChoices]]:
     """The draws that are used, and the local choices of all nodes in them."""
     d, m, n_states = evidence.n_variables, evidence.n_contexts, evidence.states.n_states
     allowed = (MAX_COSTLY_SCORES if evidence.costly else MAX_SCORES) / (d + m * (n_states - 1))
