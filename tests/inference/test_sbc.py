@@ -87,7 +87,11 @@ def prior_parameters(rng: np.random.Generator, d: int, m: int, model: Model = MO
 
 
 def simulated(
-    rng: np.random.Generator, structure: Structure, given: Parameters, context: np.ndarray, drift: ContextDrift = NO_DRIFT
+    rng: np.random.Generator,
+    structure: Structure,
+    given: Parameters,
+    context: np.ndarray,
+    drift: ContextDrift = NO_DRIFT,
 ) -> ContextData:
     """Rows of every context from graph, targets and parameters; untouched variables drift."""
     graph, states = structure
