@@ -98,7 +98,8 @@ class ExactPosterior(NamedTuple):
     @property
     def target_marginals(self) -> Float[np.ndarray, "M d"]:
         """p(j is a target in context k | D)."""
-        return np.minimum(self.state_marginals[:, :, 1:].sum(axis=2), 1.0)
+        marginals = self.state_marginals  # a known target is one for certain, whatever the rounding of its states
+        return np.where(marginals[:, :, 0] == 0, 1.0, np.minimum(marginals[:, :, 1:].sum(axis=2), 1.0))
 
     def log_prob(self, graph: Int8[np.ndarray, "d d"], states: Int8[np.ndarray, "M d"]) -> float:
         """log p(G, S | D), normalised; -∞ where G is no DAG or a constraint is broken."""

@@ -83,7 +83,8 @@ class SubsetPosterior(NamedTuple):
     @property
     def target_marginals(self) -> Float[np.ndarray, "M d"]:
         """p(j is a target in context k | D)."""
-        return np.minimum(self.state_marginals[:, :, 1:].sum(axis=2), 1.0)
+        marginals = self.state_marginals  # a known target is one for certain, whatever the rounding of its states
+        return np.where(marginals[:, :, 0] == 0, 1.0, np.minimum(marginals[:, :, 1:].sum(axis=2), 1.0))
 
     def draws(self, rng: np.random.Generator, n: int) -> ExactDraws:
         """n independent pairs (G, S) from p(G, S | D)."""
