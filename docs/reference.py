@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, get_args, get_origin
 
 from bacadi.benchmark.study import SECTIONS_OF_STUDY
-from bacadi.config.choices import hints_of, rules_of
+from bacadi.config.choices import hints_of, rules_of, without_none
 from bacadi.config.codec import encode, group_of, load
 from bacadi.config.names import COLUMNS, MODEL, NAMES
 
@@ -68,7 +68,7 @@ def _table(cls: Any) -> str:
     for entry in fields(cls):
         rule, default = rules_of(cls).get(entry.name), _default(entry)
         rows.append(f"| `{entry.name}` | {default} | {_kind(cls, entry) if rule is None else rule.words} |")
-    nested = [hints_of(cls)[entry.name] for entry in fields(cls)]
+    nested = [without_none(hints_of(cls)[entry.name])[0] for entry in fields(cls)]
     inner: list[Any] = [hint for hint in nested if is_dataclass(hint) and group_of(hint) is None]
     return "\n".join(rows) + "\n" + "".join(f"\nKeys of `{hint.__name__}`:\n\n{_table(hint)}" for hint in inner)
 
@@ -85,7 +85,7 @@ def _default(entry: Any) -> str:
 
 
 def _kind(cls: Any, entry: Any) -> str:
-    hint = hints_of(cls)[entry.name]
+    hint = without_none(hints_of(cls)[entry.name])[0]
     group, within = entry.metadata.get("names") or group_of(hint), (get_args(hint) or (None,))
     if group is None and get_origin(hint) is dict:
         return "a table" if group_of(within[1]) is None else "a table of ranges by path"
