@@ -40,7 +40,7 @@ def test_a_study_can_be_planned_and_its_smoke_profile_is_small(name: str) -> Non
 def test_models_of_the_paper_are_stated(name: str) -> None:
     """What the paper's settings fit does not change with the defaults of the program."""
     for entry in read_study(name).methods:
-        if entry.method in ("mcmc", "svgd"):
+        if entry.method in ("mcmc", "svgd") and "(default" not in entry.title:  # what the program does by itself
             effect = entry.settings["model"]["effect"]
             assert (effect if isinstance(effect, str) else effect["type"]) == "hard"
             assert "mechanism" in entry.settings["model"]

@@ -31,7 +31,7 @@ def read(columns: Columns, frame: pd.DataFrame | None = None) -> ContextData:
     return data
 
 
-BASIC = Columns(drop=("note", "one", "day"))
+BASIC = PLAIN.replace(drop=("note", "one", "day"))
 
 
 def test_columns_and_rows() -> None:
@@ -87,7 +87,8 @@ def test_files_flags_and_records(tmp_path: Path) -> None:
     chosen = choose_columns(file, {"thin": 3, "drop_constant": False, "drop": None})
     assert chosen.maps() == {"a": "log", "b=1": "none"} and (chosen.drop, chosen.thin) == (("note",), 3)
     assert build(Columns, encode(chosen), Place("the record")) == chosen
-    assert build(Columns, encode(PLAIN), Place("the record")) == PLAIN == Columns()
+    assert build(Columns, encode(PLAIN), Place("the record")) == PLAIN
+    assert PLAIN.replace(transform=("auto",), outliers="auto") == Columns()
     file.write_text("[data]\nthinn = 2\n")
     with pytest.raises(ConfigError, match="did you mean 'thin'"):
         choose_columns(file)
