@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import norm
 
 from bacadi.baselines import JCIPC, Bootstrap, jci_pc
-from bacadi.baselines.ci import Columns, PartialCorrelationTest
+from bacadi.baselines.ci import JointColumns, PartialCorrelationTest
 from bacadi.baselines.jci_pc import nearest_dag
 from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError, DataError, InferenceError
@@ -232,7 +232,7 @@ def test_a_missing_package_is_named(monkeypatch):
 def test_partial_correlations_are_those_of_residuals():
     rng = np.random.default_rng(5)
     x = rng.normal(size=(40, 4)) @ rng.normal(size=(4, 4))
-    test = PartialCorrelationTest(Columns(x, tuple("abcd"), np.zeros((0, 4))), 100)
+    test = PartialCorrelationTest(JointColumns(x, tuple("abcd"), np.zeros((0, 4))), 100)
     z = np.column_stack([np.ones(40), x[:, 2:]])
     residuals = x[:, :2] - z @ np.linalg.lstsq(z, x[:, :2], rcond=None)[0]
     r = np.corrcoef(residuals, rowvar=False)[0, 1]

@@ -140,7 +140,7 @@ def residual_squares(matrices, columns):  # type: ignore[no-untyped-def]
 # Variables and context indicators: JCI-PC
 
 
-class Columns(NamedTuple):
+class JointColumns(NamedTuple):
     """Variables first, context indicators after them; `known[k, j]` is 1, 0 or NaN: whether context k targets j."""
 
     x: Float[np.ndarray, "n c"]
@@ -163,7 +163,7 @@ class PartialCorrelationTest:
 
     method = "partial correlation"  # the search asks for a name
 
-    def __init__(self, columns: Columns, max_tests: int) -> None:
+    def __init__(self, columns: JointColumns, max_tests: int) -> None:
         self.columns, self.max_tests = columns, max_tests
         self.correlation = correlation(columns.x)
         self._statistics: dict[tuple[int, int, tuple[int, ...]], float] = {}

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Int8, Shaped
 
 from bacadi.baselines.base import AbstractBaseline, Estimate, Graph, KnownTargets, Targets
-from bacadi.baselines.ci import Columns, PartialCorrelationTest, not_constant, singular_columns
+from bacadi.baselines.ci import JointColumns, PartialCorrelationTest, not_constant, singular_columns
 from bacadi.config.choices import option
 from bacadi.data.contexts import ContextData
 from bacadi.errors import DataError
@@ -69,11 +69,11 @@ class JCIPC(AbstractBaseline):
         if varies.any():
             x = np.column_stack([data.x[:, varies], indicators[:, acts]])
             names = (*compress(data.variables, varies), *compress(data.contexts, acts))
-            columns = Columns(x, names, known[np.ix_(acts, varies)])
+            columns = JointColumns(x, names, known[np.ix_(acts, varies)])
             graph[np.ix_(varies, varies)], targets[np.ix_(acts, varies)] = self._search(rng, columns)
         return Estimate(graph, targets)
 
-    def _search(self, rng: np.random.Generator, columns: Columns) -> tuple[Graph, Targets]:
+    def _search(self, rng: np.random.Generator, columns: JointColumns) -> tuple[Graph, Targets]:
         """The class of the variables and the targets of the indicators."""
         d = columns.n_variables
         joined, separators = self._skeleton(columns)
@@ -86,7 +86,7 @@ class JCIPC(AbstractBaseline):
             graph = i_cpdag(nearest_dag(graph), targets)
         return graph, targets
 
-    def _skeleton(self, columns: Columns) -> tuple[Joined, Separators]:
+    def _skeleton(self, columns: JointColumns) -> tuple[Joined, Separators]:
         """Which columns are joined, and all columns that separated a pair that is not."""
         d = columns.n_variables
         test = PartialCorrelationTest(columns, self.max_tests)

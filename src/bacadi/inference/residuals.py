@@ -57,10 +57,10 @@ class Family(NamedTuple):
 
     dims: tuple[str, ...]
     least: float
-    words: Callable[["Finding", ContextData], str]
+    words: Callable[["Misfit", ContextData], str]
 
 
-class Finding(NamedTuple):
+class Misfit(NamedTuple):
     """A family of statistics over all draws: sizes, p-values, which of them count, and the place of the worst."""
 
     size: np.ndarray
@@ -74,7 +74,7 @@ class Finding(NamedTuple):
         return tuple(int(i) for i in np.unravel_index(order[0], self.size.shape))
 
 
-def _tails(found: Finding, data: ContextData) -> str:
+def _tails(found: Misfit, data: ContextData) -> str:
     j = found.worst[0]
     heavy = found.size[j] > 0
     n = int((found.beyond & ((found.size > 0) == heavy)).sum())
@@ -85,7 +85,7 @@ def _tails(found: Finding, data: ContextData) -> str:
     )
 
 
-def _skew(found: Finding, data: ContextData) -> str:
+def _skew(found: Misfit, data: ContextData) -> str:
     j, n = found.worst[0], int(found.beyond.sum())
     return (
         f"the noise of {n} of {_every(data)} is skewed (most: {quoted(data.variables[j])}, skewness "
@@ -93,7 +93,7 @@ def _skew(found: Finding, data: ContextData) -> str:
     )
 
 
-def _rows(found: Finding, data: ContextData) -> str:
+def _rows(found: Misfit, data: ContextData) -> str:
     j, n = found.worst[0], int(found.beyond.sum())
     return (
         f"in {n} of {_every(data)} a row resembles the one before (most: {quoted(data.variables[j])}, correlation "
@@ -101,7 +101,7 @@ def _rows(found: Finding, data: ContextData) -> str:
     )
 
 
-def _curves(found: Finding, data: ContextData) -> str:
+def _curves(found: Misfit, data: ContextData) -> str:
     j, n = found.worst[0], int(found.beyond.sum())
     return (
         f"a line does not describe how {n} of {_every(data)} depend on their parents (most: "
@@ -110,7 +110,7 @@ def _curves(found: Finding, data: ContextData) -> str:
     )
 
 
-def _means(found: Finding, data: ContextData) -> str:
+def _means(found: Misfit, data: ContextData) -> str:
     k, j = found.worst
     n = int(found.beyond.any(axis=0).sum())
     return (
@@ -120,7 +120,7 @@ def _means(found: Finding, data: ContextData) -> str:
     )
 
 
-def _variances(found: Finding, data: ContextData) -> str:
+def _variances(found: Misfit, data: ContextData) -> str:
     k, j = found.worst
     n = int(found.beyond.any(axis=0).sum())
     return (
@@ -130,7 +130,7 @@ def _variances(found: Finding, data: ContextData) -> str:
     )
 
 
-def _pairs(found: Finding, data: ContextData) -> str:
+def _pairs(found: Misfit, data: ContextData) -> str:
     i, j = found.worst
     n = counted(int(found.beyond.sum()) // 2, "pair")
     return (
@@ -166,7 +166,7 @@ The shape of the noise comes first: where it is not Gaussian, other statistics f
 class FitCheck(NamedTuple):
     """What the checks found; `words` are empty where nothing speaks against the model."""
 
-    findings: dict[str, Finding]
+    findings: dict[str, Misfit]
     words: list[str]
 
     def to_stats(self) -> dict[str, Labelled]:
@@ -200,13 +200,13 @@ def check_fit(problem: Problem, posterior: Posterior) -> FitCheck | None:
         n_tests = max(np.isfinite(p).sum() // (2 if name == "correlation" else 1), 1)
         with np.errstate(invalid="ignore"):
             beyond = (p * n_tests * len(FAMILIES) < FALSE_ALARMS) & (np.abs(size) >= family.least)
-        findings[name] = Finding(size, p, beyond)
+        findings[name] = Misfit(size, p, beyond)
     # Variances of heavy tails vary from context to context: that is the same fault once more.
     findings["log_variance_ratio"].beyond[:, findings["kurtosis"].beyond] = False
     return FitCheck(findings, _sentences(findings, data))
 
 
-def _sentences(findings: dict[str, Finding], data: ContextData) -> list[str]:
+def _sentences(findings: dict[str, Misfit], data: ContextData) -> list[str]:
     """The families that speak against the model: those beyond doubt in the order of `FAMILIES`, then the clearest."""
     failed = []
     for place, (name, found) in enumerate(findings.items()):
