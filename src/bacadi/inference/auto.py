@@ -26,7 +26,7 @@ from scipy.special import fdtr, fdtrc, ndtri
 
 from bacadi.config.codec import encode
 from bacadi.data.contexts import ContextData, mean_shift_z
-from bacadi.evidence.collapsed import never
+from bacadi.evidence.collapsed import CollapsedPosterior, never
 from bacadi.evidence.reading import collapse
 from bacadi.inference.mcmc.ladder import compiled_target
 from bacadi.inference.mcmc.method import MoveWeights
@@ -93,10 +93,10 @@ def chosen_model(problem: Problem, over: Callable[[], bool] = never) -> Chosen:
     first = model.replace(effect=effect.candidates[0]) if isinstance(effect, AutoEffect) else model
     if not isinstance(effect, AutoEffect) and model.drift is not None:
         return Chosen(model)
-    evidence = collapse(first, data, problem.scaled_knowledge).evidence
-    if not data.n_contexts or evidence.tables is None:
+    collapsed = collapse(first, data, problem.scaled_knowledge)
+    if not data.n_contexts or collapsed.evidence.tables is None:
         return Chosen(first)
-    structure = _searched(problem, first, over)
+    structure = _searched(collapsed, data, over)
     told = problem.knowledge.effects is not None
     candidates = effect.candidates if isinstance(effect, AutoEffect) and not told else (first.effect,)
     kinds = {_name(kind): first.replace(effect=kind) for kind in candidates}
@@ -109,7 +109,7 @@ def chosen_model(problem: Problem, over: Callable[[], bool] = never) -> Chosen:
     if model.drift is not None:
         return Chosen(best, by_kind, {}, inflation, inflated)
     plain = ContextDrift()
-    tried = SLOPES if evidence.tables.prior.n_fixed else ()
+    tried = SLOPES if collapsed.evidence.tables.prior.n_fixed else ()
     drifts = {f"{slope:g}": plain.replace(slopes=(slope,) * len(plain.stds)) for slope in (0.0, *tried)}
     # A target that is taken for hard says nothing of slopes: only what is untouched does.
     seen = first if inflated else best
@@ -123,10 +123,9 @@ def _name(effect: Effect) -> str:
     return str(encode(effect)["type"])
 
 
-def _searched(problem: Problem, model: Model, over: Callable[[], bool]) -> Structure:
+def _searched(collapsed: CollapsedPosterior, data: ContextData, over: Callable[[], bool]) -> Structure:
     """The best structure that a search from one order finds."""
-    data, rng = problem.standardized, np.random.default_rng(0)
-    collapsed = collapse(model, data, problem.scaled_knowledge)
+    rng = np.random.default_rng(0)
     target = compiled_target(collapsed, data, MoveWeights())
     order = causal_order(rng, mean_shift_z(data), collapsed.prior)
     return Structure(*optima(rng, target, [order], over)[0])
