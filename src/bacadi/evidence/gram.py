@@ -241,7 +241,7 @@ def pooled(tables, b, node, columns, state, matrix):  # type: ignore[no-untyped-
         if before > 0:
             constant += 0.5 * math.log(1 + n * drift)
         ratio, gone = 1.0, kind == HARD or (kind == SOFT and value == 0)
-        shift = value * value + drift if kind == SHIFT or kind == SOFT else drift
+        shift = value * value + drift if kind in (SHIFT, SOFT) else drift
         if gone:
             weight = 1.0
             n_rows -= n

@@ -25,13 +25,11 @@ from jaxtyping import Int8
 from scipy.special import fdtr, fdtrc, ndtri
 
 from bacadi.config.codec import encode
-from bacadi.data.contexts import ContextData, mean_shift_z
-from bacadi.evidence.collapsed import CollapsedPosterior, never
+from bacadi.data.contexts import ContextData
+from bacadi.evidence.collapsed import never
 from bacadi.evidence.reading import collapse
-from bacadi.inference.mcmc.ladder import compiled_target
-from bacadi.inference.mcmc.method import MoveWeights
-from bacadi.inference.mcmc.search import optima
-from bacadi.inference.mcmc.start import Structure, causal_order
+from bacadi.inference.completion import searched
+from bacadi.inference.mcmc.start import Structure
 from bacadi.inference.method import Problem
 from bacadi.model.certainty import SLOPES, ContextDrift
 from bacadi.model.effects import AutoEffect, Effect, ShiftGaussian
@@ -40,7 +38,7 @@ from bacadi.model.model import Model
 MEDIAN = 0.4549364  # of χ² with one degree of freedom
 MEDIAN_ERROR = 2.33  # standard error of the median of n such numbers, over MEDIAN, times √n
 LEAST_INFLATION, ERRORS = 1.5, 3.0  # what counts as inflated, and by how many standard errors above 1
-BETTER = 3.0  # nats by which slopes that drift have to explain the data better
+BETTER = 10.0  # nats by which slopes that drift have to explain the data better
 
 
 @dataclass(frozen=True)
@@ -95,7 +93,7 @@ def chosen_model(problem: Problem, over: Callable[[], bool] = never) -> Chosen:
     collapsed = collapse(first, data, problem.scaled_knowledge)
     if not data.n_contexts or collapsed.evidence.tables is None:
         return Chosen(first)
-    structure = _searched(collapsed, data, over)
+    structure = searched(np.random.default_rng(0), collapsed, data, over=over)
     told = problem.knowledge.effects is not None
     candidates = effect.candidates if isinstance(effect, AutoEffect) and not told else (first.effect,)
     kinds = {_name(kind): first.replace(effect=kind) for kind in candidates}
@@ -118,14 +116,6 @@ def chosen_model(problem: Problem, over: Callable[[], bool] = never) -> Chosen:
 
 def _name(effect: Effect) -> str:
     return str(encode(effect)["type"])
-
-
-def _searched(collapsed: CollapsedPosterior, data: ContextData, over: Callable[[], bool]) -> Structure:
-    """The best structure that a search from one order finds."""
-    rng = np.random.default_rng(0)
-    target = compiled_target(collapsed, data, MoveWeights())
-    order = causal_order(rng, mean_shift_z(data), collapsed.prior)
-    return Structure(*optima(rng, target, [order], over)[0])
 
 
 def _log_posterior(problem: Problem, model: Model, structure: Structure) -> float:
