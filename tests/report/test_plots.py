@@ -9,7 +9,7 @@ import pytest
 from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError
 from bacadi.posterior import Posterior, weights
-from bacadi.report import plot_edges, plot_particles, plot_targets, save_figure
+from bacadi.report import plot_edges, plot_structures, plot_targets, save_figure
 
 
 def make(d: int, m: int, draws: int = 9, name: str = "gene {}") -> Posterior:
@@ -26,10 +26,10 @@ def images(figure) -> list[np.ndarray]:
     return [np.asarray(image.get_array()) for axes in figure.axes for image in axes.get_images()]
 
 
-def test_particles_show_truth_marginal_and_the_heaviest_draws():
+def test_structures_show_truth_marginal_and_the_heaviest_draws():
     posterior = make(5, 3)
     truth, targets = np.eye(5, k=1), np.eye(3, 5)
-    figure = plot_particles(posterior, truth, targets, n=4)
+    figure = plot_structures(posterior, truth, targets, n=4)
     drawn = images(figure)
     assert len(drawn) == 2 * 6
     heaviest = np.argsort(-posterior.weights.ravel())[:4]
@@ -45,7 +45,7 @@ def test_particles_show_truth_marginal_and_the_heaviest_draws():
 
 @pytest.mark.parametrize(("d", "m", "n"), [(2, 1, 1), (5, 3, 6), (6, 0, 4), (20, 20, 8), (5, 12, 9), (60, 2, 2)])
 def test_nothing_overlaps_or_leaves_the_figure(d, m, n):
-    figure = plot_particles(make(d, m), n=n)
+    figure = plot_structures(make(d, m), n=n)
     figure.draw_without_rendering()
     renderer = figure._get_renderer()
     panels = [axes for axes in figure.axes if axes.get_images()]
@@ -93,10 +93,10 @@ def test_plots_use_no_pyplot_state():
         "import sys, numpy as np, matplotlib\n"
         "before = matplotlib.rcParams.copy()\n"
         "from bacadi.posterior import Posterior\n"
-        "from bacadi.report import plot_particles\n"
+        "from bacadi.report import plot_structures\n"
         "graph, targets = np.zeros((1, 1, 2, 2), np.int8), np.zeros((1, 1, 0, 2), np.int8)\n"
         "p = Posterior(graph, targets, np.zeros((1, 1)), ('a', 'b'), ())\n"
-        "plot_particles(p).draw_without_rendering()\n"
+        "plot_structures(p).draw_without_rendering()\n"
         "assert dict.__eq__(matplotlib.rcParams, before) and 'matplotlib.pyplot' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -102,28 +102,6 @@ def _introduction(task: "Task", path: Path) -> str:
     )
 
 
-def condensed(posterior: "Posterior") -> "Posterior":
-    """Every pair of graph and targets once, with the weight of all its draws, the most probable first."""
-    import numpy as np
-
-    from bacadi.posterior import Posterior
-
-    d, m, n = posterior.n_variables, posterior.n_contexts, posterior.n_draws
-    pairs = np.concatenate([posterior.graph.reshape(n, -1), posterior.intervention_target.reshape(n, -1)], axis=1)
-    different, number = np.unique(pairs, axis=0, return_inverse=True)
-    weight = np.bincount(number.reshape(-1), posterior.weights.ravel())
-    order = np.argsort(-weight, kind="stable")
-    order = order[weight[order] > 0]
-    graphs, targets = different[order, : d * d], different[order, d * d :]
-    return Posterior(
-        graphs.reshape(1, -1, d, d),
-        targets.reshape(1, -1, m, d),
-        np.log(weight[order] / weight.sum())[None],
-        posterior.variables,
-        posterior.contexts,
-    )
-
-
 def _write_data(task: "Task", path: Path) -> None:
     from bacadi.data.text import write_text
 
@@ -136,6 +114,6 @@ def _write_data(task: "Task", path: Path) -> None:
 
 
 def _draw(posterior: "Posterior", task: "Task", path: Path) -> None:
-    from bacadi.report import plot_particles, save_figure
+    from bacadi.report import plot_structures, save_figure
 
-    save_figure(plot_particles(condensed(posterior), task.graph, task.targets, n=4), path)
+    save_figure(plot_structures(posterior, task.graph, task.targets, n=4), path)

@@ -74,3 +74,20 @@ def transitive_closure(graph: Shaped[np.ndarray, "*batch d d"]) -> Bool[np.ndarr
     for middle in range(graph.shape[-1]):
         reaches = reaches | (reaches[..., :, middle, None] & reaches[..., None, middle, :])
     return reaches
+
+
+def depths(graph: Shaped[np.ndarray, "*batch d d"]) -> Int[np.ndarray, "*batch d"]:
+    """The number of edges of the longest directed path that ends in each node; leading axes are a batch.
+
+    Every edge leads from a smaller depth to a larger one. Graphs must be acyclic.
+
+    >>> depths(np.array([[0, 1, 1], [0, 0, 1], [0, 0, 0]])).tolist()
+    [0, 1, 2]
+    """
+    edges, depth = graph != 0, np.zeros(graph.shape[:-1], dtype=np.int64)
+    for _ in range(graph.shape[-1]):
+        deeper = np.max(np.where(edges, depth[..., :, None] + 1, 0), axis=-2, initial=0)
+        if (deeper == depth).all():
+            break
+        depth = deeper
+    return depth

@@ -1,0 +1,103 @@
+"""What a posterior says of edges and contexts, as plain records that pictures, pages and sentences share."""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from bacadi.graph.dag import transitive_closure
+from bacadi.posterior import Posterior
+from bacadi.posterior.orientation import thinned
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LIKELY, CERTAIN, MOVED = 0.5, 0.95, 0.5
+"""A probability to speak of, one to rely on, and a change in standard deviations of the control to speak of."""
+_DRAWS = 200
+
+
+class Edge(NamedTuple):
+    """source -> target by number, its probability, and its weight with a 90 % interval (NaN where there is none)."""
+
+    source: int
+    target: int
+    probability: float
+    weight: float
+    low: float
+    high: float
+
+    @property
+    def sign(self) -> int:
+        """1 or -1 where the interval of the weight is on one side of 0, 0 otherwise.
+
+        >>> Edge(0, 1, 0.9, -0.5, -0.8, -0.2).sign, Edge(0, 1, 0.9, 0.1, -0.2, 0.4).sign
+        (-1, 0)
+        """
+        return int(self.low > 0) - int(self.high < 0)
+
+
+def likely_edges(posterior: Posterior, least: float, most: int) -> list[Edge]:
+    """Edges of at least some probability, the most probable first, and no more than `most`.
+
+    >>> graph = np.array([[[[0, 1], [0, 0]]]], dtype=np.int8)
+    >>> likely_edges(Posterior(graph, np.zeros((1, 1, 0, 2)), np.zeros((1, 1)), ("a", "b"), ()), 0.5, 9)[0].target
+    1
+    """
+    number = {name: i for i, name in enumerate(posterior.variables)}
+    table = posterior.edges()
+    table = table[table["probability"] >= max(least, 1e-12)].head(most)
+    columns = (table[name].tolist() for name in ("probability", "weight", "weight_q05", "weight_q95"))
+    ends = ([number[name] for name in table[column]] for column in ("source", "target"))
+    return [Edge(*row) for row in zip(*ends, *columns, strict=True)]
+
+
+class Contexts(NamedTuple):
+    """Of every context and variable: probability of a target, change against the control, and whether it moved.
+
+    Attributes:
+        probability: that the context hit the variable.
+        change, low, high: difference to the control in the unit of the table, with a 90 % interval.
+        in_sd: the same in standard deviations of the control.
+        moved: the interval leaves out 0, and the change is at least `MOVED` standard deviations.
+        downstream: probability that the variable is an effect of some target of the context, in the same draw.
+    """
+
+    probability: Float[np.ndarray, "M d"]
+    change: Float[np.ndarray, "M d"]
+    low: Float[np.ndarray, "M d"]
+    high: Float[np.ndarray, "M d"]
+    in_sd: Float[np.ndarray, "M d"]
+    moved: Bool[np.ndarray, "M d"]
+    downstream: Float[np.ndarray, "M d"]
+
+    @property
+    def hit(self) -> Bool[np.ndarray, "M d"]:
+        """Whether a target is likely."""
+        return self.probability > LIKELY
+
+
+def contexts_of(posterior: Posterior) -> Contexts:
+    """What each context hit and moved; changes are NaN where the posterior holds none.
+
+    >>> graph, targets = np.array([[[[0, 1], [0, 0]]]], dtype=np.int8), np.array([[[[1, 0]]]], dtype=np.int8)
+    >>> contexts_of(Posterior(graph, targets, np.zeros((1, 1)), ("a", "b"), ("ko",))).downstream.tolist()
+    [[0.0, 1.0]]
+    """
+    p = posterior.target_probabilities()
+    stored = posterior.constant_data
+    change, low, high, in_sd = (
+        np.asarray(stored[name].values, float) if name in stored else np.full(p.shape, np.nan)
+        for name in ("change", "change_q05", "change_q95", "change_in_sd")
+    )
+    draws = thinned(posterior.structures(), _DRAWS)
+    reached = draws.targets.astype(np.float32) @ transitive_closure(draws.graphs).astype(np.float32) > 0
+    downstream = np.einsum("l,lkj->kj", draws.weights, reached).clip(0, 1)
+    with np.errstate(invalid="ignore"):
+        moved = (low * high > 0) & (np.abs(in_sd) >= MOVED)
+    return Contexts(p, change, low, high, in_sd, moved, downstream)
+
+
+def target_kinds(targets: "pd.DataFrame") -> dict[tuple[str, str], str]:
+    """The likeliest kind of effect of each context and variable, where there are kinds."""
+    return {(row.context, row.variable): row.kind for row in targets.itertuples() if row.kind}
