@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
+from scipy.special import stdtr, stdtrit
 
 from bacadi.graph.dag import transitive_closure
 from bacadi.posterior import Posterior
@@ -12,8 +13,9 @@ from bacadi.posterior.orientation import thinned
 if TYPE_CHECKING:
     import pandas as pd
 
-LIKELY, CERTAIN, MOVED = 0.5, 0.95, 0.5
-"""A probability to speak of, one to rely on, and a change in standard deviations of the control to speak of."""
+LIKELY, CERTAIN, MOVED, FALSE_SHARE = 0.5, 0.95, 0.5, 0.05
+"""A probability to speak of, one to rely on, a change in standard deviations of the control to speak
+of, and the share of chance findings among changes."""
 _DRAWS = 200
 
 
@@ -59,7 +61,8 @@ class Contexts(NamedTuple):
         probability: that the context hit the variable.
         change, low, high: difference to the control in the unit of the table, with a 90 % interval.
         in_sd: the same in standard deviations of the control.
-        moved: the interval leaves out 0, and the change is at least `MOVED` standard deviations.
+        moved: the change is at least `MOVED` standard deviations, and beyond chance: of all that are called moved, a
+            share of `FALSE_SHARE` is expected to be none.
         downstream: probability that the variable is an effect of some target of the context, in the same draw.
     """
 
@@ -94,8 +97,29 @@ def contexts_of(posterior: Posterior) -> Contexts:
     reached = draws.targets.astype(np.float32) @ transitive_closure(draws.graphs).astype(np.float32) > 0
     downstream = np.einsum("l,lkj->kj", draws.weights, reached).clip(0, 1)
     with np.errstate(invalid="ignore"):
-        moved = (low * high > 0) & (np.abs(in_sd) >= MOVED)
+        moved = _discoveries(_p_values(posterior, (change, low, high))) & (np.abs(in_sd) >= MOVED)
     return Contexts(p, change, low, high, in_sd, moved, downstream)
+
+
+def _p_values(posterior: Posterior, interval: tuple[np.ndarray, np.ndarray, np.ndarray]) -> Float[np.ndarray, "M d"]:
+    """Two-sided p-values of no change: 90 % intervals are Student's, with the freedom of the rows of a context."""
+    change, low, high = interval
+    rows = posterior.constant_data.get("n_rows")
+    freedom = np.full((len(change), 1), 10.0) if rows is None else rows.values[1:, None] + 1.0
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratio = np.abs(change) / np.where(change > 0, change - low, high - change)
+    return 2 * stdtr(freedom, -np.where(np.isnan(ratio), 0.0, ratio) * stdtrit(freedom, 0.95))
+
+
+def _discoveries(p: Float[np.ndarray, "M d"]) -> Bool[np.ndarray, "M d"]:
+    """Which hypotheses Benjamini and Hochberg (1995) reject at the false discovery rate `FALSE_SHARE`.
+
+    >>> _discoveries(np.array([[0.001, 0.04, 0.9]])).tolist()
+    [[True, False, False]]
+    """
+    ordered = np.sort(p.ravel())
+    fits = ordered <= FALSE_SHARE * (np.arange(p.size) + 1) / max(p.size, 1)
+    return p <= (ordered[fits].max() if fits.any() else -1.0)
 
 
 def target_kinds(targets: "pd.DataFrame") -> dict[tuple[str, str], str]:
