@@ -24,7 +24,7 @@ def demo(
     """Simulate a small task, fit it and show edges and targets against the truth, in seconds."""
     from rich.console import Console
 
-    from bacadi.commands.outputs import check_folder, check_outputs
+    from bacadi.commands.outputs import REPORT, check_folder, check_outputs
     from bacadi.commands.run import Request, RunFolder, doubts, holds_run, read_record
     from bacadi.config.layers import configure
 
@@ -35,7 +35,7 @@ def demo(
     _write_data(task, data)
     console = Console(highlight=False, soft_wrap=True)
     console.print(_introduction(task, data))
-    request = Request(data, "context", task.data.observational, seed)
+    request = Request(data, "context", task.data.observational, seed, report=True)
     posterior = RunFolder.prepare(out, request, configure(), overwrite=again).start()
     for table in (edge_table(posterior, task), target_table(posterior, task)):
         console.print(table)
@@ -43,6 +43,7 @@ def demo(
         typer.echo(f"Warning: {message}", err=True)
     _draw(posterior, task, out / _PICTURE)
     console.print(f"written to {out}: {_DATA}, edges.csv, targets.csv, posterior.nc and the picture {_PICTURE}")
+    console.print(f"To look at all of it, open {out / REPORT} in a browser.")
 
 
 def simulated(seed: int) -> "Task":

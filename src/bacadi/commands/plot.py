@@ -50,3 +50,20 @@ def plot(
         save_figure(figure, file)
         written.append(file.name)
     say(f"written to {folder}: {', '.join(written)}")
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The --out folder of a fit.")],
+    out: Annotated[Path | None, typer.Option(help="File to write; without it report.html in the folder.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file.")] = False,
+) -> None:
+    """Write one HTML file for a person who was not there: what was done, found, how sure, what to doubt."""
+    from bacadi.commands.export import posterior_file
+    from bacadi.commands.outputs import REPORT, check_outputs, say
+    from bacadi.report.page import read_run, write_report
+
+    source = posterior_file(folder)
+    path = source.parent / REPORT if out is None else out
+    check_outputs([path], "--out", overwrite, [source])
+    write_report(read_run(source), path)
+    say(f"written to {path}; open it in a browser")

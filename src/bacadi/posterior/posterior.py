@@ -289,9 +289,8 @@ class Posterior:
         [0.67, 0.33]
         """
         every = (self.graph, self.intervention_target)
-        merged = distinct(
-            Draws(*(array.reshape(self.n_draws, *array.shape[2:]) for array in every), self.weights.ravel())
-        )
+        graphs, targets = (array.reshape(self.n_draws, *array.shape[2:]) for array in every)
+        merged = distinct(Draws(graphs, targets, self.weights.ravel()))
         order = np.argsort(-merged.weights, kind="stable")
         return Draws(*(array[order] for array in merged))
 

@@ -1,6 +1,6 @@
 """The graph, what moved, effects with intervals, and whether to believe it: convergence, predictive checks, shams."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from bacadi.report.canvas import (
 )
 from bacadi.report.found import LIKELY, contexts_of, likely_edges
 from bacadi.report.heatmaps import context_order
-from bacadi.report.layout import BOX_HEIGHT, causal_order, layered
+from bacadi.report.layout import BOX_HEIGHT, causal_order, lay_out
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,13 +51,8 @@ def plot_graph(posterior: Posterior, least: float = 0.1) -> "Figure":
     from matplotlib.path import Path
 
     order = causal_order(posterior)
-    names = tuple(posterior.variables[i] for i in order)
     edges = {(edge.source, edge.target): edge for edge in likely_edges(posterior, least, 4 * len(order) + 100)}
-    p = np.zeros((len(order),) * 2)
-    place = np.argsort(order)
-    for i, j in edges:
-        p[place[i], place[j]] = edges[i, j].probability
-    drawing = layered(p, names, min(p[p > 0], default=1.0))
+    drawing = lay_out({ends: edge.probability for ends, edge in edges.items()}, order, posterior.variables)
     (width, height), top = np.array(drawing.size) / _INCH, 0.5
     figure = Figure(figsize=(max(width + 0.2, 6.2), height + top), dpi=160)
     text_at(figure, MARGIN, 0.14, "Graph: width is probability", fontsize=11, weight="bold")
@@ -68,17 +63,18 @@ def plot_graph(posterior: Posterior, least: float = 0.1) -> "Figure":
     axes.axis("off")
     for (i, j), curve in zip(drawing.edges.tolist(), drawing.curves, strict=True):
         edge = edges[int(order[i]), int(order[j])]
-        colour, style = {1: (POSITIVE, "-"), -1: (NEGATIVE, (0, (4, 2))), 0: (GREY, "-")}[edge.sign]
+        colour, dashes = {1: (POSITIVE, "-"), -1: (NEGATIVE, (0, (4, 2))), 0: (GREY, "-")}[edge.sign]
         path = Path(curve, [Path.MOVETO] + [Path.CURVE4] * (len(curve) - 1))
         wide = 0.4 + 1.6 * edge.probability
         arrow = FancyArrowPatch(path=path, arrowstyle="-|>", mutation_scale=6, shrinkA=0, shrinkB=0, color=colour)
-        arrow.set(linewidth=wide, linestyle=style, alpha=0.35 + 0.65 * edge.probability, zorder=1)
+        arrow.set(linewidth=wide, linestyle=dashes, alpha=0.35 + 0.65 * edge.probability, zorder=1)
         axes.add_patch(arrow)
+    names = [plain(posterior.variables[i]) for i in order]
     for name, (x, y), wide in zip(names, drawing.centre, drawing.width, strict=True):
         corner, style = (x - wide / 2, y - BOX_HEIGHT / 2), "round,pad=0,rounding_size=6"
         box = FancyBboxPatch(corner, wide, BOX_HEIGHT, boxstyle=style, facecolor="white", edgecolor=GREY, linewidth=0.8)
         axes.add_patch(box)
-        axes.text(x, y, plain(name), ha="center", va="center", fontsize=8, color=INK, zorder=3)
+        axes.text(x, y, name, ha="center", va="center", fontsize=8, color=INK, zorder=3)
     return figure
 
 
@@ -232,8 +228,8 @@ def _replicas(axes: "Axes", posterior: Posterior) -> None:
     ):
         p = draws.mean(axis=1).reshape(posterior.n_chains, -1)
         varying = (p.max(axis=0) > 0) & (p.min(axis=0) < 1)
-        style = {"marker": marker, "color": colour, "markerfacecolor": "none", "markersize": 4, "linestyle": "none"}
-        axes.plot(p[0, varying], p[1:, varying].mean(axis=0), label=label, **style)
+        style: dict[str, Any] = {"marker": marker, "color": colour, "markerfacecolor": "none", "linestyle": "none"}
+        axes.plot(p[0, varying], p[1:, varying].mean(axis=0), label=label, markersize=4, **style)
     axes.legend(fontsize=6, frameon=False, loc="upper left")
     axes.set(xlim=(-0.04, 1.04), ylim=(-0.04, 1.04))
     axes.set_ylabel("other replicas", fontsize=8, color=GREY)
@@ -245,8 +241,9 @@ def _rhat(axes: "Axes", posterior: Posterior) -> None:
     for name, colour, hatch in (("edge_rhat", POSITIVE, None), ("target_rhat", NEGATIVE, "////")):
         values = stats[name].values if name in stats else np.zeros(0)
         values = values[~np.isnan(values)].clip(0.99, top)
-        style = {"color": colour, "hatch": hatch, "linewidth": 1.0, "facecolor": "none"}
-        axes.hist(values, bins=np.linspace(0.99, top, 32), histtype="step", label=name.split("_")[0] + "s", **style)
+        style: dict[str, Any] = {"color": colour, "hatch": hatch, "linewidth": 1.0, "facecolor": "none"}
+        bins = np.linspace(0.99, top, 32).tolist()
+        axes.hist(values, bins=bins, histtype="step", label=name.split("_")[0] + "s", **style)
     if "log_posterior_rhat" in stats:
         axes.axvline(
             min(float(stats["log_posterior_rhat"].values), top),
@@ -342,6 +339,6 @@ def _quantiles(axes: "Axes", p: np.ndarray, matters: np.ndarray) -> None:
     axes.axhline(limit, color=GREY, linewidth=0.7, linestyle=(0, (3, 2)))
     for chosen, face in ((~beyond, "white"), (beyond, NEGATIVE)):
         colour = NEGATIVE if face == NEGATIVE else POSITIVE
-        style = {"marker": "o", "markersize": 3, "linestyle": "none", "markeredgecolor": colour, "markeredgewidth": 0.7}
-        axes.plot(expected[chosen], observed[chosen], markerfacecolor=face, **style)
+        style: dict[str, Any] = {"marker": "o", "markersize": 3, "linestyle": "none", "markeredgecolor": colour}
+        axes.plot(expected[chosen], observed[chosen], markerfacecolor=face, markeredgewidth=0.7, **style)
     axes.set(xlim=(0, max(expected.max(initial=1.0) * 1.1, 1.0)), ylim=(0, top))

@@ -4,6 +4,7 @@ Positions are computed once, of all edges that may ever be shown; what a reader 
 is one pixel of a page at its usual size; y grows downwards, so that causes stand above their effects.
 """
 
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -19,7 +20,7 @@ from bacadi.posterior.summaries import consensus
 
 LONGEST_NAME = 14
 BOX_HEIGHT, CHARACTER = 24.0, 7.4
-_LAYER, _GAP, _PADDING, _WAYPOINT, _MARGIN = 74.0, 14.0, 24.0, 14.0, 20.0
+_LAYER, _GAP, _PADDING, _WAYPOINT, _MARGIN = 74.0, 14.0, 24.0, 11.0, 20.0
 _BACKBONE, _LEAST_FOR_ORDER, _DRAWS = 0.3, 0.05, 200
 _SWEEPS, _SETTLING = 24, 12
 
@@ -73,6 +74,19 @@ def causal_order(posterior: Posterior) -> Int[np.ndarray, " d"]:
     return first[topological_order(consensus(p, _LEAST_FOR_ORDER, names))]
 
 
+def lay_out(probability: Mapping[tuple[int, int], float], order: Int[np.ndarray, " n"], names: Names) -> Drawing:
+    """Draw some variables with all edges given, by their numbers in the posterior; the drawing counts by `order`.
+
+    >>> lay_out({(1, 0): 0.9}, np.array([1, 0]), ("wet", "rain")).edges.tolist()
+    [[0, 1]]
+    """
+    place = {int(i): at for at, i in enumerate(order)}
+    p = np.zeros((len(order),) * 2)
+    for (i, j), value in probability.items():
+        p[place[i], place[j]] = value
+    return layered(p, tuple(names[i] for i in order), float(p[p > 0].min(initial=1.0)))
+
+
 def layered(probability: Square, names: Names, least: float, width: float = 1120.0) -> Drawing:
     """Place the variables in layers and lead all edges of at least the probability `least` around them.
 
@@ -105,13 +119,13 @@ def _layers(graph: np.ndarray, edges: np.ndarray, box: np.ndarray, width: float)
     layer, connected = np.zeros(d, dtype=np.int64), np.zeros(d, dtype=bool)
     connected[edges.ravel()] = True
 
-    def put(node: int, at: int, step: int = 1) -> None:
+    def put(node: int, at: int) -> None:
         while taken[at] and taken[at] + box[node] + _GAP > width:
-            at += step
+            at += 1
         layer[node] = at
         taken[at] += box[node] + _GAP
 
-    for node in topological_order(graph):
+    for node in topological_order(graph).tolist():
         if connected[node]:
             put(node, 1 + max((int(layer[i]) for i in np.flatnonzero(graph[:, node])), default=-1))
     # Roots stand just above their first effect and not all in the first row.
@@ -122,7 +136,7 @@ def _layers(graph: np.ndarray, edges: np.ndarray, box: np.ndarray, width: float)
         taken[[layer[node], wanted]] += np.array([-1, 1]) * (box[node] + _GAP)
         layer[node] = wanted
     last = int(layer[connected].max()) + 1 if connected.any() else 0
-    for node in np.flatnonzero(~connected):
+    for node in np.flatnonzero(~connected).tolist():
         put(node, last)
     return np.unique(layer, return_inverse=True)[1].reshape(-1)
 

@@ -159,5 +159,7 @@
   }
 
   if (slider) slider.addEventListener("input", applyThreshold);
+  const fit = one("#fit");
+  if (fit) fit.addEventListener("change", () => one("#found").classList.toggle("fit", fit.checked));
   if (variable) chooseVariable(); else applyThreshold();
 })();

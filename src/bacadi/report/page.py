@@ -18,18 +18,17 @@ import numpy as np
 
 from bacadi.data.text import write_text
 from bacadi.errors import StoreError
-from bacadi.posterior import load
+from bacadi.posterior import Posterior, load
 from bacadi.posterior.posterior import EXACT_EDGES
 from bacadi.report import svg, words
-from bacadi.report.found import LIKELY, MOVED, Edge, likely_edges, target_kinds
+from bacadi.report.found import LIKELY, MOVED, Contexts, Edge, likely_edges, target_kinds
 from bacadi.report.heatmaps import context_order
-from bacadi.report.layout import causal_order, layered
+from bacadi.report.layout import causal_order, lay_out
 from bacadi.report.words import Run, probability
 
 if TYPE_CHECKING:
     import pandas as pd
 
-REPORT = "report.html"
 MOST_IN_ONE_GRAPH = 150
 """Variables up to which there is one picture of the whole graph; above, the neighbourhood of a chosen one."""
 _LEAST, _ROWS, _BYTES, _NEIGHBOURS, _STRUCTURES = 0.05, 400, 700_000, 24, 6
@@ -44,9 +43,9 @@ _TITLES = {
 }
 
 
-def read_run(folder: Path) -> Run:
-    """The run in a folder, from `posterior.nc`, `config.json` and `log.jsonl`; of the last two what can be read."""
-    posterior = load(folder / "posterior.nc")
+def read_run(source: Path) -> Run:
+    """The run of a `posterior.nc`, with what can be read of `config.json` and `log.jsonl` beside it."""
+    posterior, folder = load(source), source.parent
     record: Any = {}
     with suppress(OSError, ValueError, RecursionError):
         record = json.loads((folder / "config.json").read_text(encoding="utf-8"))
@@ -66,11 +65,10 @@ def write_report(run: Run, path: Path) -> None:
 def page(run: Run) -> str:
     """The whole page as text.
 
-    >>> from bacadi.posterior import Posterior
     >>> graph, targets = np.array([[[[0, 1], [0, 0]]]], dtype=np.int8), np.zeros((1, 1, 0, 2), np.int8)
     >>> text = page(Run(Posterior(graph, targets, np.zeros((1, 1)), ("<script>", "b"), ())))
-    >>> "&lt;script&gt; → b" in text, "<script>" in text.replace("<script>\\n", "")
-    (True, False)
+    >>> "&lt;script&gt; → b" in text, text.count("<script>")
+    (True, 1)
     """
     style, script = (_resource(name) for name in ("page.css", "page.js"))
     policy = (
@@ -210,7 +208,8 @@ def _graphs(run: Run) -> str:
         '<div class="controls"><label for="threshold">Edges with a probability of at least</label>'
         f'<input type="range" id="threshold" min="{least:.2f}" max="1" step="0.01" '
         f'value="{max(LIKELY, least):.2f}"><output id="threshold-words" for="threshold" '
-        f'aria-live="polite">{LIKELY:.2f}</output></div>'
+        f'aria-live="polite">{LIKELY:.2f}</output><label><input type="checkbox" id="fit"> fit to the width</label>'
+        "</div>"
     )
     keys = "".join(
         f'<li><svg width="34" height="10" aria-hidden="true"><path class="key {name}" d="M0 5H34"/></svg>{meaning}</li>'
@@ -224,23 +223,17 @@ def _graphs(run: Run) -> str:
     if d <= MOST_IN_ONE_GRAPH:
         picture = _stage(_drawn(edges, order, posterior), "Graph")
         return slider + legend + _chips(run) + picture
-    return slider + legend + _chips(run) + _neighbourhoods(edges, order, posterior.variables, posterior)
+    return slider + legend + _chips(run) + _neighbourhoods(edges, order, posterior)
 
 
-def _drawn(edges: dict[tuple[int, int], Edge], order: np.ndarray, posterior: Any) -> str:
-    place = np.full(posterior.n_variables, -1)
-    place[order] = np.arange(len(order))
-    p = np.zeros((len(order), len(order)))
-    for i, j in edges:
-        p[place[i], place[j]] = edges[i, j].probability
-    drawing = layered(p, tuple(posterior.variables[i] for i in order), float(p[p > 0].min(initial=1.0)))
+def _drawn(edges: dict[tuple[int, int], Edge], order: np.ndarray, posterior: Posterior) -> str:
+    drawing = lay_out({ends: edge.probability for ends, edge in edges.items()}, order, posterior.variables)
     return svg.graph(drawing, edges, posterior.variables, order.tolist())
 
 
-def _neighbourhoods(
-    edges: dict[tuple[int, int], Edge], order: np.ndarray, names: tuple[str, ...], posterior: Any
-) -> str:
+def _neighbourhoods(edges: dict[tuple[int, int], Edge], order: np.ndarray, posterior: Posterior) -> str:
     """A picture for each variable that has an edge, and a list to choose from; the busiest is chosen first."""
+    names = posterior.variables
     total = np.zeros(len(names))
     for (i, j), edge in edges.items():
         total[[i, j]] += edge.probability
@@ -399,8 +392,8 @@ def _data(run: Run) -> dict[str, Any]:
         tables["targets.csv"] = posterior.targets()
     entries = []
     for k in range(posterior.n_contexts):
-        at = np.flatnonzero(found.hit[k] | found.moved[k])
-        entries.append([[int(j), int(found.hit[k, j]), _sign(found, k, j), _cell_words(found, k, j)] for j in at])
+        at = np.flatnonzero(found.hit[k] | found.moved[k]).tolist()
+        entries.append([[j, int(found.hit[k, j]), _sign(found, k, j), _cell_words(found, k, j)] for j in at])
     return {
         "files": {name: _csv(table)[0] for name, table in tables.items()},
         "contexts": entries,
@@ -409,11 +402,11 @@ def _data(run: Run) -> dict[str, Any]:
     }
 
 
-def _sign(found: Any, k: int, j: int) -> int:
+def _sign(found: Contexts, k: int, j: int) -> int:
     return int(np.sign(found.in_sd[k, j])) if found.moved[k, j] else 0
 
 
-def _cell_words(found: Any, k: int, j: int) -> str:
+def _cell_words(found: Contexts, k: int, j: int) -> str:
     hit = f"target with probability {probability(found.probability[k, j])}" if found.hit[k, j] else ""
     moved = f"moved by {words.number(found.in_sd[k, j])} SD" if found.moved[k, j] else ""
     return ", ".join(part for part in (hit, moved) if part)
