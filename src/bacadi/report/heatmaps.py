@@ -52,12 +52,12 @@ def plot_structures(
     cell = max(float(np.clip(1.9 / d, 0.03, 0.26)), 1.0 / d)
     rows, contexts = AxisNames(posterior.variables, cell), AxisNames(posterior.contexts, cell)
     grid = _Grid(cell, d, m, rows, contexts, len(panels))
-    figure = Figure(figsize=grid.size, dpi=160)
+    least = 6.7 if any(panel.usual for panel in panels) else 4.9  # inches of the line below the title
+    figure = Figure(figsize=(max(grid.size[0], least), grid.size[1]), dpi=160)
     text_at(figure, MARGIN, 0.14, "Posterior over graph and intervention targets", fontsize=11, weight="bold")
     below = "; below: row = context, column = its targets" if m else ""
-    text_at(
-        figure, MARGIN, 0.36, f"blue: edge from row to column{below}; outlined: differs from structure 1", color=GREY
-    )
+    framed = "; outlined: differs from structure 1" if any(panel.usual for panel in panels) else ""
+    text_at(figure, MARGIN, 0.36, f"blue: edge from row to column{below}{framed}", color=GREY)
     for position, panel in enumerate(panels):
         _draw_panel(figure, grid, panel, position)
     bar_left = grid.left + grid.across * (grid.panel + _GAP) + 0.04
@@ -149,7 +149,7 @@ class _Grid:
         targets = _GAP + cell * m if m else 0.0
         self.block_height = _PANEL_TITLE + self.panel + targets + rows.below(cell, 0.16) + _FOOTER
         width = self.left + self.across * (self.panel + _GAP) + BAR + 0.5 + MARGIN
-        self.size = max(width, 4.9), _HEADER + ceil(n_panels / self.across) * (self.block_height + _GAP) + 0.05
+        self.size = width, _HEADER + ceil(n_panels / self.across) * (self.block_height + _GAP) + 0.05
 
 
 def _draw_panel(figure: "Figure", grid: _Grid, panel: _Panel, position: int) -> None:

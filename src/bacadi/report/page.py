@@ -7,6 +7,7 @@ script and that style sheet by their hashes and nothing else: the page can fetch
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from html import escape
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 MOST_IN_ONE_GRAPH = 150
 """Variables up to which there is one picture of the whole graph; above, the neighbourhood of a chosen one."""
 _LEAST, _ROWS, _BYTES, _NEIGHBOURS, _STRUCTURES = 0.05, 400, 700_000, 24, 6
+_CODE = re.compile(r"`([^`]+)`")
 _TITLES = {
     "given_adjacent": "given adjacent",
     "log_odds": "log odds",
@@ -265,7 +267,7 @@ def _chips(run: Run) -> str:
     )
     return (
         '<p id="contexts-title">Choose a context to see what it hit (thick frame) and what moved (▲ up, ▼ down):</p>'
-        f'<div class="contexts" role="group" aria-labelledby="contexts-title" tabindex="0">{buttons}</div>'
+        f'<div class="contexts" role="group" aria-labelledby="contexts-title">{buttons}</div>'
     )
 
 
@@ -417,7 +419,9 @@ def _stage(picture: str, label: str) -> str:
 
 
 def _paragraphs(lines: Iterable[str]) -> str:
-    return "".join(f"<p>{_text(line)}</p>" for line in lines if line)
+    """Sentences as paragraphs; what stands between backticks is set as code."""
+    set_as_code = r"<code>\1</code>"
+    return "".join(f"<p>{_CODE.sub(set_as_code, _text(line))}</p>" for line in lines if line)
 
 
 def _text(text: str) -> str:
