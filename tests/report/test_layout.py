@@ -12,7 +12,7 @@ from .made import made
 @pytest.mark.parametrize("d", [2, 6, 50, 100])
 def test_boxes_do_not_overlap_and_likely_edges_lead_down(d: int) -> None:
     posterior = made(d, 3)
-    edges = likely_edges(posterior, 0.05, 10 * d)
+    edges = likely_edges(posterior.edges(), posterior.variables, 0.05, 10 * d)
     order = causal_order(posterior)
     drawing = lay_out({(e.source, e.target): e.probability for e in edges}, order, posterior.variables)
     (x, y), half = drawing.centre.T, drawing.width / 2
@@ -28,7 +28,7 @@ def test_boxes_do_not_overlap_and_likely_edges_lead_down(d: int) -> None:
 
 def test_curves_run_from_box_to_box() -> None:
     posterior = made(30, 3)
-    edges = likely_edges(posterior, 0.05, 300)
+    edges = likely_edges(posterior.edges(), posterior.variables, 0.05, 300)
     drawing = lay_out(
         {(e.source, e.target): e.probability for e in edges}, causal_order(posterior), posterior.variables
     )
@@ -62,7 +62,11 @@ def test_a_crossing_that_can_be_avoided_is() -> None:
 
 def test_layout_is_repeatable() -> None:
     one, two = (
-        lay_out({(e.source, e.target): e.probability for e in likely_edges(p, 0.05, 99)}, causal_order(p), p.variables)
+        lay_out(
+            {(e.source, e.target): e.probability for e in likely_edges(p.edges(), p.variables, 0.05, 99)},
+            causal_order(p),
+            p.variables,
+        )
         for p in (made(20), made(20))
     )
     np.testing.assert_array_equal(one.centre, two.centre)
@@ -71,7 +75,7 @@ def test_layout_is_repeatable() -> None:
 def test_order_follows_the_draws() -> None:
     posterior = made(25, 2)
     place = np.argsort(causal_order(posterior))
-    for edge in likely_edges(posterior, 0.5, 999):
+    for edge in likely_edges(posterior.edges(), posterior.variables, 0.5, 999):
         assert place[edge.source] < place[edge.target]
 
 

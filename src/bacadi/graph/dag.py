@@ -84,9 +84,11 @@ def depths(graph: Shaped[np.ndarray, "*batch d d"]) -> Int[np.ndarray, "*batch d
     >>> depths(np.array([[0, 1, 1], [0, 0, 1], [0, 0, 0]])).tolist()
     [0, 1, 2]
     """
-    edges, depth = graph != 0, np.zeros(graph.shape[:-1], dtype=np.int64)
+    depth = np.zeros(graph.shape[:-1], dtype=np.int64)
+    *batch, source, target = np.nonzero(graph)
     for _ in range(graph.shape[-1]):
-        deeper = np.max(np.where(edges, depth[..., :, None] + 1, 0), axis=-2, initial=0)
+        deeper = np.zeros_like(depth)
+        np.maximum.at(deeper, (*batch, target), depth[(*batch, source)] + 1)
         if (deeper == depth).all():
             break
         depth = deeper

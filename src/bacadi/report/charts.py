@@ -23,7 +23,7 @@ from bacadi.report.canvas import (
     text_at,
     tidy,
 )
-from bacadi.report.found import LIKELY, contexts_of, likely_edges
+from bacadi.report.found import LIKELY, Edge, contexts_of, likely_edges
 from bacadi.report.heatmaps import context_order
 from bacadi.report.layout import BOX_HEIGHT, causal_order, lay_out
 
@@ -51,7 +51,7 @@ def plot_graph(posterior: Posterior, least: float = 0.1) -> "Figure":
     from matplotlib.path import Path
 
     order = causal_order(posterior)
-    edges = {(edge.source, edge.target): edge for edge in likely_edges(posterior, least, 4 * len(order) + 100)}
+    edges = {(edge.source, edge.target): edge for edge in _edges(posterior, least, 4 * len(order) + 100)}
     drawing = lay_out({ends: edge.probability for ends, edge in edges.items()}, order, posterior.variables)
     (width, height), top = np.array(drawing.size) / _INCH, 0.5
     figure = Figure(figsize=(max(width + 0.2, 6.2), height + top), dpi=160)
@@ -76,6 +76,10 @@ def plot_graph(posterior: Posterior, least: float = 0.1) -> "Figure":
         axes.add_patch(box)
         axes.text(x, y, name, ha="center", va="center", fontsize=8, color=INK, zorder=3)
     return figure
+
+
+def _edges(posterior: Posterior, least: float, most: int) -> list[Edge]:
+    return likely_edges(posterior.edges(), posterior.variables, least, most)
 
 
 def plot_changes(posterior: Posterior) -> "Figure":
@@ -138,7 +142,7 @@ def plot_effects(posterior: Posterior) -> "Figure":
     """
     from matplotlib.figure import Figure
 
-    edges = [e for e in likely_edges(posterior, LIKELY, posterior.n_variables**2) if np.isfinite(e.weight)]
+    edges = [e for e in _edges(posterior, LIKELY, posterior.n_variables**2) if np.isfinite(e.weight)]
     weights = [
         (f"{plain(posterior.variables[e.source])} → {plain(posterior.variables[e.target])}", e.weight, e.low, e.high)
         for e in edges

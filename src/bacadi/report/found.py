@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
+from scipy.sparse import csr_array
 from scipy.special import stdtr, stdtrit
 
-from bacadi.graph.dag import transitive_closure
 from bacadi.posterior import Posterior
-from bacadi.posterior.orientation import thinned
+from bacadi.posterior.orientation import Draws, thinned
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 LIKELY, CERTAIN, MOVED, FALSE_SHARE = 0.5, 0.95, 0.5, 0.05
 """A probability to speak of, one to rely on, a change in standard deviations of the control to speak
 of, and the share of chance findings among changes."""
-_DRAWS = 200
+_DRAWS, _ENTRIES = 200, 4e6
 
 
 class Edge(NamedTuple):
@@ -39,15 +39,15 @@ class Edge(NamedTuple):
         return int(self.low > 0) - int(self.high < 0)
 
 
-def likely_edges(posterior: Posterior, least: float, most: int) -> list[Edge]:
-    """Edges of at least some probability, the most probable first, and no more than `most`.
+def likely_edges(table: "pd.DataFrame", variables: tuple[str, ...], least: float, most: int) -> list[Edge]:
+    """Of `Posterior.edges` those of at least some probability, the most probable first, and no more than `most`.
 
     >>> graph = np.array([[[[0, 1], [0, 0]]]], dtype=np.int8)
-    >>> likely_edges(Posterior(graph, np.zeros((1, 1, 0, 2)), np.zeros((1, 1)), ("a", "b"), ()), 0.5, 9)[0].target
-    1
+    >>> posterior = Posterior(graph, np.zeros((1, 1, 0, 2)), np.zeros((1, 1)), ("a", "b"), ())
+    >>> [(edge.source, edge.target) for edge in likely_edges(posterior.edges(), posterior.variables, 0.5, 9)]
+    [(0, 1)]
     """
-    number = {name: i for i, name in enumerate(posterior.variables)}
-    table = posterior.edges()
+    number = {name: i for i, name in enumerate(variables)}
     table = table[table["probability"] >= max(least, 1e-12)].head(most)
     columns = (table[name].tolist() for name in ("probability", "weight", "weight_q05", "weight_q95"))
     ends = ([number[name] for name in table[column]] for column in ("source", "target"))
@@ -93,12 +93,24 @@ def contexts_of(posterior: Posterior) -> Contexts:
         np.asarray(stored[name].values, float) if name in stored else np.full(p.shape, np.nan)
         for name in ("change", "change_q05", "change_q95", "change_in_sd")
     )
-    draws = thinned(posterior.structures(), _DRAWS)
-    reached = draws.targets.astype(np.float32) @ transitive_closure(draws.graphs).astype(np.float32) > 0
-    downstream = np.einsum("l,lkj->kj", draws.weights, reached).clip(0, 1)
+    draws = thinned(posterior.structures(), int(np.clip(_ENTRIES / max(posterior.n_variables**2, 1), 20, _DRAWS)))
+    downstream = np.einsum("l,lkj->kj", draws.weights, _reached(draws)).clip(0, 1)
     with np.errstate(invalid="ignore"):
         moved = _discoveries(_p_values(posterior, (change, low, high))) & (np.abs(in_sd) >= MOVED)
     return Contexts(p, change, low, high, in_sd, moved, downstream)
+
+
+def _reached(draws: Draws) -> Bool[np.ndarray, "n M d"]:
+    """Whether a directed path leads from some target of a context to a variable, draw by draw."""
+    found = np.zeros(draws.targets.shape, dtype=bool)
+    for graph, targets, reached in zip(draws.graphs, draws.targets != 0, found, strict=True):
+        edges = csr_array(graph, dtype=np.int32)
+        while True:
+            further = (reached | targets).astype(np.int32) @ edges > 0
+            if (further == reached).all():
+                break
+            reached[:] = further
+    return found
 
 
 def _p_values(posterior: Posterior, interval: tuple[np.ndarray, np.ndarray, np.ndarray]) -> Float[np.ndarray, "M d"]:

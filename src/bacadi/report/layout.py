@@ -21,7 +21,7 @@ from bacadi.posterior.summaries import consensus
 LONGEST_NAME = 14
 BOX_HEIGHT, CHARACTER = 24.0, 7.4
 _LAYER, _GAP, _PADDING, _WAYPOINT, _MARGIN = 74.0, 14.0, 24.0, 11.0, 20.0
-_BACKBONE, _LEAST_FOR_ORDER, _DRAWS = 0.3, 0.05, 200
+_BACKBONE, _LEAST_FOR_ORDER, _DRAWS, _ENTRIES = 0.3, 0.05, 200, 4e6
 _SWEEPS, _SETTLING = 24, 12
 
 Square = Float[np.ndarray, "d d"]
@@ -66,7 +66,7 @@ def causal_order(posterior: Posterior) -> Int[np.ndarray, " d"]:
     >>> causal_order(Posterior(graph, np.zeros((1, 1, 0, 2), np.int8), np.zeros((1, 1)), ("wet", "rain"), ())).tolist()
     [1, 0]
     """
-    draws = thinned(posterior.structures(), _DRAWS)
+    draws = thinned(posterior.structures(), int(np.clip(_ENTRIES / posterior.n_variables**2, 20, _DRAWS)))
     graphs = np.tril(draws.graphs) if posterior.n_cyclic else draws.graphs  # cyclic draws of weight: rare, any order
     first = np.argsort(draws.weights @ depths(graphs), kind="stable")
     names = tuple(posterior.variables[i] for i in first)
@@ -163,11 +163,15 @@ class _Web:
         self.room = np.full(n, _WAYPOINT)
         self.room[:d] = box + _GAP
         self.links = np.array(links, dtype=np.int64).reshape(-1, 2)
-        # pull[0][a, b] is the weight of links from a to b in the layer above, pull[1] in the layer below.
         both, share = np.concatenate([self.links, self.links[:, ::-1]]), np.array(weights * 2)
         above = self.layer[both[:, 1]] < self.layer[both[:, 0]]
-        self.pull = [csr_array((share[at], both[at].T), shape=(n, n)) for at in (above, ~above)]
-        self.rows = [np.flatnonzero(self.layer == level) for level in range(self.layer.max(initial=0) + 1)]
+        self.points = [np.flatnonzero(self.layer == level) for level in range(self.layer.max(initial=0) + 1)]
+        self.rows = [points.copy() for points in self.points]
+        # Weights of links of the points of each layer: to the layer above, to that below, and to both.
+        self.pulls = []
+        for chosen in (above, ~above, np.ones_like(above)):
+            pull = csr_array((share[chosen], both[chosen].T), shape=(n, n))
+            self.pulls.append([pull[points] for points in self.points])
 
     def order(self) -> None:
         """Sort each layer by the barycentre of its neighbours, downwards and upwards; keep the fewest crossings."""
@@ -176,9 +180,9 @@ class _Web:
             down = sweep % 2 == 0
             place = self._places()
             for level in range(len(self.rows)) if down else range(len(self.rows) - 1, -1, -1):
-                row = self.rows[level]
-                wanted = _barycentre(self.pull[0 if down else 1][row], place, place[row])
-                self.rows[level] = row = row[np.argsort(wanted, kind="stable")]
+                points = self.points[level]
+                wanted = _barycentre(self.pulls[0 if down else 1][level], place, place[points])
+                self.rows[level] = row = points[np.lexsort((place[points], wanted))]
                 place[row] = (np.arange(len(row)) + 0.5) / len(row)
             crossings = self._crossings()
             if crossings < fewest:
@@ -214,14 +218,15 @@ class _Web:
             offset = np.concatenate([[0.0], np.cumsum((room[1:] + room[:-1]) / 2)])[: len(row)]
             offsets.append(offset)
             x[row] = offset - offset.mean() if len(row) else offset
-        pull = self.pull[0] + self.pull[1]
-        weight = np.maximum(pull.sum(axis=1), 0.1)
+        sorting = [np.searchsorted(points, row) for points, row in zip(self.points, self.rows, strict=True)]
+        pulls = [pull[at] for pull, at in zip(self.pulls[2], sorting, strict=True)]
+        weights = [np.maximum(pull.sum(axis=1), 0.1) for pull in pulls]
         for sweep in range(_SETTLING):
             for level in range(len(self.rows)) if sweep % 2 == 0 else range(len(self.rows) - 1, -1, -1):
                 row, offset = self.rows[level], offsets[level]
-                if pull[row].nnz:
-                    wanted = _barycentre(pull[row], x, x[row])
-                    x[row] = isotonic_regression(wanted - offset, weights=weight[row]).x + offset
+                if pulls[level].nnz:
+                    wanted = _barycentre(pulls[level], x, x[row])
+                    x[row] = isotonic_regression(wanted - offset, weights=weights[level]).x + offset
         return x
 
 

@@ -112,6 +112,11 @@
       node.element.classList.toggle("down", moved < 0);
       node.text.textContent = node.name + (moved > 0 ? " ▲" : moved < 0 ? " ▼" : "");
     }
+    const target = [...found.values()].find((entry) => entry[1]);
+    if (variable && target && one(`.one[data-of="${target[0]}"]`)) {
+      variable.value = String(target[0]);
+      chooseVariable();
+    }
     all("svg.graph").forEach((svg) => svg.classList.toggle("chosen", on !== null));
     for (const edge of edges) edge.element.classList.toggle("path", edge.ends.every((end) => found.has(end)));
   }

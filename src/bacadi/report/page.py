@@ -24,7 +24,7 @@ from bacadi.posterior.posterior import EXACT_EDGES
 from bacadi.report import svg, words
 from bacadi.report.found import LIKELY, MOVED, Contexts, Edge, likely_edges, target_kinds
 from bacadi.report.heatmaps import context_order
-from bacadi.report.layout import causal_order, lay_out
+from bacadi.report.layout import lay_out
 from bacadi.report.words import Run, probability
 
 if TYPE_CHECKING:
@@ -198,14 +198,14 @@ def _graphs(run: Run) -> str:
     posterior = run.posterior
     d = posterior.n_variables
     most = 4 * d + 100
-    edges = {(edge.source, edge.target): edge for edge in likely_edges(posterior, _LEAST, most)}
+    edges = {(edge.source, edge.target): edge for edge in likely_edges(run.edges, posterior.variables, _LEAST, most)}
     if not edges:
         return f"<p>No edge has a probability of {_LEAST} or more, so there is nothing to draw.</p>"
     # Where there are too many to draw, the slider begins at the least probable one that is drawn.
     least = (
         _LEAST if len(edges) < most else float(np.ceil(100 * min(edge.probability for edge in edges.values())) / 100)
     )
-    order = causal_order(posterior)
+    order = run.order
     slider = (
         '<div class="controls"><label for="threshold">Edges with a probability of at least</label>'
         f'<input type="range" id="threshold" min="{least:.2f}" max="1" step="0.01" '
@@ -273,7 +273,7 @@ def _chips(run: Run) -> str:
 
 def _contexts(run: Run) -> str:
     """What each context hit and moved, in words."""
-    kinds = target_kinds(run.posterior.targets())
+    kinds = target_kinds(run.targets)
     panels = []
     for k, name in enumerate(run.posterior.contexts):
         lists = "".join(
@@ -286,7 +286,7 @@ def _contexts(run: Run) -> str:
 
 def _changes(run: Run) -> str:
     posterior, found = run.posterior, run.contexts
-    order = causal_order(posterior)
+    order = run.order
     if len(order) > MOST_IN_ONE_GRAPH:  # only what there is to see
         order = order[(found.moved | found.hit).any(axis=0)[order]]
     rows = context_order(found.probability[:, order]) if len(order) else np.arange(posterior.n_contexts)
@@ -323,12 +323,11 @@ def _doubt(run: Run) -> str:
 
 def _tables(run: Run) -> str:
     posterior = run.posterior
-    parts = [_table("edges", posterior.edges(), "Edges: source → target")]
-    directions = posterior.directions()
-    if len(directions):
-        parts.append(_table("directions", directions, "What orients each pair that is likely adjacent"))
+    parts = [_table("edges", run.edges, "Edges: source → target")]
+    if len(run.directions):
+        parts.append(_table("directions", run.directions, "What orients each pair that is likely adjacent"))
     if posterior.contexts:
-        parts.append(_table("targets", posterior.targets(), "Targets and changes against the control"))
+        parts.append(_table("targets", run.targets, "Targets and changes against the control"))
     return "".join(parts)
 
 
@@ -389,9 +388,9 @@ def _data(run: Run) -> dict[str, Any]:
     """What the script needs: the files, and of each context what was hit or moved."""
     posterior = run.posterior
     found = run.contexts
-    tables = {"edges.csv": posterior.edges(), "directions.csv": posterior.directions()}
+    tables = {"edges.csv": run.edges, "directions.csv": run.directions}
     if posterior.contexts:
-        tables["targets.csv"] = posterior.targets()
+        tables["targets.csv"] = run.targets
     entries = []
     for k in range(posterior.n_contexts):
         at = np.flatnonzero(found.hit[k] | found.moved[k]).tolist()

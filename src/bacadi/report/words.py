@@ -7,15 +7,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from jaxtyping import Int
 
 from bacadi.data.text import counted, duration, quoted
 from bacadi.inference.mcmc.diagnostics import MIN_DRAWS
 from bacadi.posterior import Posterior
 from bacadi.posterior.posterior import EXACT_EDGES
 from bacadi.report.found import CERTAIN, FALSE_SHARE, LIKELY, MOVED, Contexts, contexts_of
+from bacadi.report.layout import causal_order
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _NAMED, _LISTED, _OPEN = 5, 12, (0.1, 0.9)
 _PROVISIONAL = "The draws are not settled, as the next section says; take all probabilities as provisional."
@@ -57,6 +62,26 @@ class Run:
     def contexts(self) -> Contexts:
         """What each context hit and moved."""
         return contexts_of(self.posterior)
+
+    @cached_property
+    def edges(self) -> "pd.DataFrame":
+        """`Posterior.edges`, made once."""
+        return self.posterior.edges()
+
+    @cached_property
+    def targets(self) -> "pd.DataFrame":
+        """`Posterior.targets`, made once."""
+        return self.posterior.targets()
+
+    @cached_property
+    def directions(self) -> "pd.DataFrame":
+        """`Posterior.directions`, made once."""
+        return self.posterior.directions()
+
+    @cached_property
+    def order(self) -> Int[np.ndarray, " d"]:
+        """The variables in causal order."""
+        return causal_order(self.posterior)
 
     @property
     def data_name(self) -> str:
@@ -250,8 +275,8 @@ def how_sure(run: Run) -> list[str]:
         if open_edges or open_targets
         else f"No edge and no target is open (probability {low} to {high})."
     )
-    lines += _directions(posterior)
-    table = posterior.edges()
+    lines += _directions(run)
+    table = run.edges
     likely = table[(table["probability"] > LIKELY) & np.isfinite(table["weight"])]
     if len(likely):
         signed = int((likely["weight_q05"] * likely["weight_q95"] > 0).sum())
@@ -268,8 +293,8 @@ def how_sure(run: Run) -> list[str]:
     return lines
 
 
-def _directions(posterior: Posterior) -> list[str]:
-    table = posterior.directions()
+def _directions(run: Run) -> list[str]:
+    table = run.directions
     if not len(table):
         return []
     unknown = table[table["undetermined"] >= 0.5]
