@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bacadi.commands.plot import _NAMES
 from bacadi.data.contexts import ContextData
 from bacadi.posterior import Posterior
 from bacadi.report import PLOTS
@@ -28,7 +29,8 @@ def test_plot_draws_all_that_can_be_drawn(run: Run, folder: Path, tmp_path: Path
     result = run("plot", folder, "--out", tmp_path / "pictures")
     assert result.exit_code == 0, result.output
     names = {path.stem for path in (tmp_path / "pictures").iterdir()}
-    assert names | {"shams", "checks", "effects"} == set(PLOTS) and "graph" in names
+    assert names == {"graph", "edges", "targets", "changes", "effects", "structures"}
+    assert set(_NAMES.split(", ")) == set(PLOTS)
     assert "no shams: No shams were fitted" in result.stderr
 
 

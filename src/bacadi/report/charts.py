@@ -1,5 +1,7 @@
 """The graph, what moved, effects with intervals, and whether to believe it: convergence, predictive checks, shams."""
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -181,19 +183,21 @@ def plot_effects(posterior: Posterior) -> "Figure":
 
 
 def plot_convergence(posterior: Posterior) -> "Figure":
-    """Draw whether the draws can be trusted: traces by replica, R-hat, and probabilities of one replica against others.
+    """Draw whether the draws can be trusted: traces by replica, replicas against each other, and R-hat.
+
+    Of particles (SVGD) it draws the traces over the steps.
 
     >>> nothing = np.zeros((2, 20, 2, 2), np.int8), np.zeros((2, 20, 1, 2), np.int8)
-    >>> figure = plot_convergence(Posterior(*nothing, np.full((2, 20), -np.log(40)), ("a", "b"), ("ko",)))
+    >>> even = np.full((2, 20), -np.log(40))
+    >>> figure = plot_convergence(Posterior(*nothing, even, ("a", "b"), ("ko",), attrs={"converged": False}))
     >>> [axes.get_ylabel() for axes in figure.axes]
     ['edges', 'other replicas']
     """
     from matplotlib.figure import Figure
 
-    stats, several = posterior.sample_stats, posterior.n_chains > 1
-    rhats = [stats[name].values for name in ("edge_rhat", "target_rhat") if name in stats]
-    panels = [_trace_of_score] * ("log_posterior" in stats) + [_trace_of_edges]
-    panels += [_replicas] * several + [_rhat] * any(np.isfinite(values).any() for values in rhats)
+    panels = _of_chains(posterior) if "converged" in posterior.attrs else _of_particles(posterior)
+    if not panels:
+        raise ConfigError("The draws are not those of a chain or of moving particles, so that nothing could converge.")
     figure = Figure(figsize=(2 * (_PANEL[0] + 0.8) + 0.1, 0.86 + (_PANEL[1] + 0.7) * ((len(panels) + 1) // 2)), dpi=160)
     text_at(figure, MARGIN, 0.14, "Convergence", fontsize=11, weight="bold")
     text_at(figure, MARGIN, 0.36, plain(posterior.verdict(), 110), color=GREY)
@@ -202,6 +206,24 @@ def plot_convergence(posterior: Posterior) -> "Figure":
         axes = axes_at(figure, 0.75 + column * (_PANEL[0] + 0.75), 0.78 + row * (_PANEL[1] + 0.7), *_PANEL)
         panel(axes, posterior)
     return figure
+
+
+def _of_chains(posterior: Posterior) -> Sequence[Callable[["Axes", Posterior], None]]:
+    stats = posterior.sample_stats
+    rhats = [stats[name].values for name in ("edge_rhat", "target_rhat") if name in stats]
+    panels = [_trace_of_score] * ("log_posterior" in stats) + [_trace_of_edges]
+    return panels + [_replicas] * (posterior.n_chains > 1) + [_rhat] * any(np.isfinite(v).any() for v in rhats)
+
+
+def _of_particles(posterior: Posterior) -> Sequence[Callable[["Axes", Posterior], None]]:
+    names = [name for name, entry in posterior.sample_stats.items() if entry.dims == ("step", "particle")]
+    return [partial(_trace_of_steps, name=name) for name in names]
+
+
+def _trace_of_steps(axes: "Axes", posterior: Posterior, name: str) -> None:
+    axes.plot(posterior.sample_stats[name].values, color=POSITIVE, linewidth=0.7, alpha=0.7)
+    axes.set_ylabel(name.removesuffix("_trace").replace("_", " "), fontsize=8, color=GREY)
+    tidy(axes, "step, a line for each particle")
 
 
 def _trace_of_score(axes: "Axes", posterior: Posterior) -> None:

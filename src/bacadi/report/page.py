@@ -167,8 +167,9 @@ def _short(run: Run, name: str) -> str:
     if name == "sampler":
         return words.sentence(run.posterior.verdict())
     if name == "model":
-        many = len(attrs.get("misfit", []))
-        return "What it leaves unexplained looks like noise." if not many else "See what to doubt."
+        if "misfit" not in attrs:
+            return "Fits of linear models by mcmc or exact are checked."
+        return "See what to doubt." if attrs["misfit"] else "What it leaves unexplained looks like noise."
     lines = attrs.get("shams", {}).get("words", [])
     return words.sentence(lines[0]) if lines else "Targets that are named without any reason were not counted."
 

@@ -187,7 +187,7 @@ def _computation(run: Run) -> str:
     method = str(attrs.get("method", ""))
     how = _METHODS.get(method, f"the method {quoted(method)}" if method else "a method that the file does not name")
     seed = f", seed {attrs['seed']}" if "seed" in attrs else ""
-    replicas = f" in {posterior.n_chains} independent replicas" if posterior.n_chains > 1 else ""
+    replicas = f" in {posterior.n_chains} independent replicas" if "converged" in attrs else ""
     took = f" It took {duration(run.seconds)}." if run.seconds else ""
     version = attrs.get("version", "")
     return f"bacadi {version} used {how}: {posterior.n_draws:,} draws{replicas}{seed}.{took}"
