@@ -338,11 +338,14 @@ def test_many_variables_are_shown_one_by_one(window: Any, site: Site) -> None:
 
 
 def test_paper_has_the_content_and_no_controls(opened: Any) -> None:
-    emulate(opened, media="print")
+    emulate(opened, "dark", media="print")
+    assert opened.execute_script("return getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     for selector in (".controls", ".contexts", "nav", ".download"):
         assert not opened.find_element("css selector", selector).is_displayed()
     for selector in ("svg.graph", "svg.changes", "#tables table", "#doubt p"):
         assert opened.find_element("css selector", selector).is_displayed()
+    rows = "return [...document.querySelectorAll('#tables table')].map(t => [...t.rows].filter(r => r.offsetHeight).length)"
+    assert max(opened.execute_script(rows)) == 41
 
 
 def test_without_script_everything_is_there(window: Any, site: Site) -> None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 MOST_IN_ONE_GRAPH = 150
 """Variables up to which there is one picture of the whole graph; above, the neighbourhood of a chosen one."""
 _LEAST, _ROWS, _BYTES, _NEIGHBOURS, _STRUCTURES = 0.05, 400, 700_000, 24, 6
+_ROWS_ON_PAPER = 40  # as page.css has it
 _CODE = re.compile(r"`([^`]+)`")
 _TITLES = {
     "given_adjacent": "given adjacent",
@@ -352,7 +353,8 @@ def _table(name: str, frame: "pd.DataFrame", caption: str) -> str:
     return (
         f'<h3 id="{name}-table">{caption}</h3><p><button type="button" class="download" data-file="{name}.csv">'
         f'Download {name}.csv</button> <span class="soft">{file}</span></p>'
-        f'<div class="scroll" tabindex="0" role="region" aria-labelledby="{name}-table"><table>'
+        f'<div class="scroll{" long" if len(shown) > _ROWS_ON_PAPER else ""}" tabindex="0" role="region" '
+        f'aria-labelledby="{name}-table"><table>'
         f"<caption>{count}; a heading sorts by its column</caption><thead><tr>{heads}</tr></thead>"
         f"<tbody>{rows}</tbody></table></div>"
     )
