@@ -344,8 +344,8 @@ def test_paper_has_the_content_and_no_controls(opened: Any) -> None:
         assert not opened.find_element("css selector", selector).is_displayed()
     for selector in ("svg.graph", "svg.changes", "#tables table", "#doubt p"):
         assert opened.find_element("css selector", selector).is_displayed()
-    rows = "return [...document.querySelectorAll('#tables table')].map(t => [...t.rows].filter(r => r.offsetHeight).length)"
-    assert max(opened.execute_script(rows)) == 41
+    rows = "return [...document.querySelectorAll('#tables table')].map(t => [...t.rows].filter(r => r.offsetHeight))"
+    assert max(map(len, opened.execute_script(rows))) == 41
 
 
 def test_without_script_everything_is_there(window: Any, site: Site) -> None:
