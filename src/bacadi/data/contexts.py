@@ -93,6 +93,8 @@ class ContextData:
     context have no row with `context == 0`. `x` is what was given, mapped by `transforms` and then scaled, so that
     `transforms.inverse(scaling.invert(x))` leads back; `original` does that. `block[n]` is the block of a row (batch,
     donor, day), named `blocks[block[n]]`, None where there are none. A missing cell is NaN; `fit` completes it.
+    `aims` says which variables a context is meant to hit, where the source of the data says so: whether it did is for
+    `fit` to find out, unless `--targets known` takes it for granted.
 
     >>> x = np.array([[0.0, 1.0], [2.0, 1.5], [5.0, 0.5]])
     >>> data = ContextData(x, np.array([0, 0, 1]), ("a", "b"), ("ko",), "wt")
@@ -111,6 +113,7 @@ class ContextData:
     transforms: Transforms = field(default=None)  # type: ignore[assignment]
     block: Int[np.ndarray, " n"] | None = None
     blocks: tuple[str, ...] = ()
+    aims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         n, d = self.x.shape
