@@ -73,6 +73,18 @@ def as_frame(table: Any) -> pd.DataFrame:
         raise DataError(f"Taking a {type(table).__module__.split('.')[0]} table needs pyarrow; {remedy}.") from None
 
 
+def table_of(array: ArrayLike) -> pd.DataFrame:
+    """An array [rows, variables] as a table with columns x0, x1, ….
+
+    >>> table_of(np.zeros((2, 2))).columns.tolist()
+    ['x0', 'x1']
+    """
+    matrix = np.asarray(array)
+    if matrix.ndim != 2:
+        raise DataError(f"The array has {matrix.ndim} dimensions; give two, [rows, variables].")
+    return pd.DataFrame(matrix, columns=[f"x{j}" for j in range(matrix.shape[1])])
+
+
 def from_file(path: str | Path, context: str | None = None, observational: str | None = None) -> ContextData:
     """Read a table from a file, as `from_dataframe` does from memory; `read_table` says which files.
 
