@@ -36,6 +36,12 @@ def test_json_is_the_only_thing_on_stdout(run: Run, plain: list[str], tmp_path: 
     assert json.loads(silent.stdout) == found
 
 
+def test_what_is_certain_has_no_log_odds_in_json(run: Run, plain: list[str]) -> None:
+    result = run(*plain, *SHORT, "--json", "--targets", "known-with-off-targets")
+    own = [row for row in json.loads(result.stdout)["targets"] if row["variable"] in row["context"].split("+")]
+    assert len(own) == 3 and all(row["probability"] == 1 and row["log_odds"] is None for row in own)
+
+
 def test_bad_input_leaves_stdout_empty(run: Run, plain: list[str]) -> None:
     result = run(*plain, "--json", "--sweeps", "-1")
     assert (result.exit_code, result.stdout) == (2, "")

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import os
 import shlex
 import time
@@ -71,7 +72,7 @@ class Request:
         return (data.standardized() if self.standardize else data), warnings, notes
 
 
-_TOLD = ("observational", "control", "labels", "genes", "normalized")
+_TOLD = ("observational", "control", "labels", "genes", "normalized", "outliers")
 _KEPT = ("context", "observational", "seed", "standardize", "targets", "checkpoint_seconds", "shams")
 
 
@@ -338,7 +339,7 @@ def failures(posterior: Posterior) -> list[str]:
 
 
 def outcome(posterior: Posterior, folder: Path) -> dict[str, Any]:
-    """The result as plain values for a program: what `--json` prints (docs/inputs.md); NaN is null."""
+    """The result as plain values for a program: what `--json` prints (docs/inputs.md)."""
     shams = posterior.attrs.get("shams")
     return {
         "bacadi": bacadi.__version__,
@@ -361,7 +362,12 @@ def _rows(table: Any) -> list[dict[str, Any]]:
     """The rows of a table whose probability reaches `LISTED_FROM`, one object each."""
     likely = table[table["probability"] >= LISTED_FROM]
     rows: list[dict[str, Any]] = likely.to_dict("records")
-    return [{name: None if value != value else value for name, value in row.items()} for row in rows]
+    return [{name: _finite(value) for name, value in row.items()} for row in rows]
+
+
+def _finite(value: Any) -> Any:
+    """JSON has neither NaN nor infinity, the log odds of what is certain."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def summary(posterior: Posterior, folder: Path) -> str:
