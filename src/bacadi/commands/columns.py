@@ -44,6 +44,10 @@ OPTIONS: dict[str, Any] = {
         str | None,
         typer.Option(help="Rows far off given the rest of the row: keep, drop, or auto (drop where tails are heavy)."),
     ],
+    "spikes": Annotated[
+        str | None,
+        typer.Option(help="Cells with a value that many rows share: keep, or auto (missing where it says nothing)."),
+    ],
     "block": Annotated[
         str | None, typer.Option(help="Column of batches, donors or days, each with its own intercept.")
     ],

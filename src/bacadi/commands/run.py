@@ -72,7 +72,7 @@ class Request:
         return (data.standardized() if self.standardize else data), warnings, notes
 
 
-_TOLD = ("observational", "control", "labels", "genes", "normalized", "outliers")
+_TOLD = ("observational", "control", "labels", "genes", "normalized", "outliers", "spikes")
 _KEPT = ("context", "observational", "seed", "standardize", "targets", "checkpoint_seconds", "shams")
 
 

@@ -65,8 +65,8 @@ class GramTables(NamedTuple):
     """Everything a local score depends on; column d of `gram` belongs to the column of ones.
 
     `total[b]` is the sum over contexts that are all untouched and drift by τ² = `drift[b]`, which adds `drift_log[b]`
-    to the log evidence: the log share of this τ and the determinants of all contexts. Where slopes drift as well, by
-    `slope[b]` > 0, both are without it: what a context then adds depends on the parents.
+    to the log evidence: the log share of this τ and the determinants of all contexts. `reach[k, i]` times `slope[b]` is
+    the variance of what the context k changes in coefficients of the parent i, 0 where it did not move it.
     """
 
     gram: Float[np.ndarray, "K D D"]
@@ -75,6 +75,7 @@ class GramTables(NamedTuple):
     n_rows: float
     drift: Float[np.ndarray, " B"]
     slope: Float[np.ndarray, " B"]
+    reach: Float[np.ndarray, "M d"]
     drift_log: Float[np.ndarray, " B"]
     prior: Regression
     kind: Int8[np.ndarray, " T"]
@@ -171,6 +172,15 @@ def gather(gram, columns, matrix):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def farthest(tables, k, columns):  # type: ignore[no-untyped-def]
+    """How far context k has moved the parent that it has moved most."""
+    far = 0.0
+    for a in range(len(columns) - 1 - tables.prior.n_fixed):
+        far = max(far, tables.reach[k, columns[a]])
+    return far
+
+
+@compiled
 def change_factor(tables, k, columns, ratio, slope, shift):  # type: ignore[no-untyped-def]
     """L with L L' = A_ZZ/ρ + V⁻¹ of context k, and log |V (A_ZZ/ρ + V⁻¹)|: its noise variance is ρσ², the coefficients
     of parents change by N(0, slope σ²), the intercept by N(0, shift σ²)."""
@@ -222,17 +232,16 @@ def pooled(tables, b, node, columns, state, matrix):  # type: ignore[no-untyped-
     n_rows, constant = tables.n_rows, tables.drift_log[b]
     for k in range(len(state)):
         s = state[k]
-        if s == 0:
-            if slope > 0:
-                constant += change(tables, k, columns, 1.0, slope, drift, matrix)
+        soft = slope * farthest(tables, k, columns) if slope > 0 else 0.0
+        if s == 0 and soft == 0:
             continue
         gram, n, kind, value = tables.gram[k + 1], tables.rows[k + 1], tables.kind[s], tables.value[s]
-        # The context enters `total` as untouched: A - before s s', or with slopes that drift as A.
-        before, weight, deflate = (0.0 if slope > 0 else drift / (1 + n * drift)), 0.0, 0.0
+        # The context enters `total` as untouched: A - before s s'.
+        before, weight, deflate = drift / (1 + n * drift), 0.0, 0.0
         if before > 0:
             constant += 0.5 * math.log(1 + n * drift)
         ratio, gone = 1.0, kind == HARD or (kind == SOFT and value == 0)
-        shift, soft = (value * value + drift if kind == SHIFT else drift), slope
+        shift = value * value + drift if kind in (SHIFT, SOFT) else drift
         if gone:
             weight = 1.0
             n_rows -= n
@@ -243,7 +252,7 @@ def pooled(tables, b, node, columns, state, matrix):  # type: ignore[no-untyped-
             weight = 1.0 - 1.0 / ratio
             constant -= 0.5 * n * math.log(ratio)
         elif kind == SOFT:
-            shift, soft = value * value + drift, value * value + slope
+            soft += value * value
         if not gone and soft == 0:
             deflate = shift / (ratio * (ratio + n * shift))
             constant -= 0.5 * math.log(1 + n * shift / ratio)
@@ -344,7 +353,8 @@ def draw_soft(rng, tables, k, node, columns, value, usual):  # type: ignore[no-u
         gather(tables.gram[k + 1], columns, matrix)
         return draw_regression(rng, tables.prior, columns, matrix, tables.rows[k + 1])
     own, gram = coefficients.copy(), tables.gram[k + 1]
-    lower, _ = change_factor(tables, k, columns, 1.0, square + tables.slope[b], square + tables.drift[b])
+    slope = square + tables.slope[b] * farthest(tables, k, columns)
+    lower, _ = change_factor(tables, k, columns, 1.0, slope, square + tables.drift[b])
     n = len(lower)
     if n > 0:
         left = np.empty(n)
@@ -423,12 +433,12 @@ class GramEvidence(AbstractEvidence):
         if states.power is not None:
             gram, rows = states.power[:, None, None] * gram, states.power * rows
         square, slope, n = np.square(states.drift.stds)[:, None], np.square(states.drift.slopes), rows[1:]
-        alone = np.where(slope[:, None] > 0, 0.0, square)  # the drift where it is one of the intercept alone
-        sums, deflate = gram[1:, :, data.n_variables], alone / (1 + n * alone)
+        sums, deflate = gram[1:, :, data.n_variables], square / (1 + n * square)
         total = gram.sum(axis=0) - np.einsum("bk,ki,kj->bij", deflate, sums, sums)
-        drift_log = np.log(states.drift.probabilities) - 0.5 * np.log1p(n * alone).sum(axis=1)
+        drift_log = np.log(states.drift.probabilities) - 0.5 * np.log1p(n * square).sum(axis=1)
+        drifts = square[:, 0], slope, reach(data, rows), drift_log
         effects = states.kind, states.value, states.hard_log_evidence
-        self.tables = GramTables(gram, total, rows, float(rows.sum()), square[:, 0], slope, drift_log, prior, *effects)
+        self.tables = GramTables(gram, total, rows, float(rows.sum()), *drifts, prior, *effects)
 
     def log_evidence(self, node: int, parents: Bool[np.ndarray, " d"], state: Int8[np.ndarray, " M"]) -> float:
         chosen = np.flatnonzero(parents)
@@ -451,6 +461,30 @@ class GramEvidence(AbstractEvidence):
             drawn["effect_intercept"] = Labelled(own[..., d], ("slot",))
             drawn["effect_own_noise_std"] = Labelled(own[..., d + 1], ("slot",))
         return drawn
+
+
+def reach(data: ContextData, rows: Float[np.ndarray, " K"]) -> Float[np.ndarray, "M d"]:
+    """How far each context takes each variable out of where the control has it: Δ²/(1 + Δ²), 0 where it stays.
+
+    Δ² is the squared distance of the means in standard deviations within contexts, less what chance explains (two
+    standard errors, of so many independent rows).
+
+    >>> x = np.array([[0.0, 1.0], [1.0, 0.0], [-1.0, -1.0], [9.0, 0.0], [11.0, 0.0]])
+    >>> data = ContextData(x, np.array([0, 0, 0, 1, 1]), ("a", "b"), ("ko",), "wt")
+    >>> reach(data, np.array([3.0, 2.0])).round(2).tolist()
+    [[0.99, 0.0]]
+    """
+    control = data.context == 0
+    reference = data.x[control] if control.any() else data.x
+    within = data.residuals_within().var(axis=0)
+    scale = np.where(within > 0, within, data.x.var(axis=0))
+    n_reference = rows[0] if control.any() else rows.sum()
+    far = np.zeros((data.n_contexts, data.n_variables))
+    for k, block in enumerate(data.by_context()[1:]):
+        if len(block):
+            square = np.square(block.mean(axis=0) - reference.mean(axis=0)) / np.where(scale > 0, scale, 1.0)
+            far[k] = np.maximum(square - 4 * (1 / rows[k + 1] + 1 / n_reference), 0.0)
+    return far / (1 + far)
 
 
 def n_blocks(data: ContextData) -> int:

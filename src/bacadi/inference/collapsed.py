@@ -34,6 +34,10 @@ class AbstractCollapsedMethod(AbstractMethod):
     def check(self, problem: Problem) -> None:
         super().check(problem)
         collapse(problem.model, PROBE)  # refuses a model without closed-form evidence
+        effects = problem.knowledge.effects
+        if effects is not None:
+            states = effect_states(problem.model.effect, problem.data)
+            with_known_effects(effects, problem.data, states, structure_prior(problem.model, states))
 
     def settled(self, problem: Problem, monitor: Monitor) -> tuple[Problem, dict[str, Any]]:
         from bacadi.inference.auto import chosen_model
@@ -42,10 +46,6 @@ class AbstractCollapsedMethod(AbstractMethod):
         deadline = math.inf if budget is None else begun + CHOICE_SHARE * budget
         chosen = chosen_model(problem, lambda: time.monotonic() > deadline)
         return replace(problem, model=chosen.model), chosen.attrs()
-        effects = problem.knowledge.effects
-        if effects is not None:
-            states = effect_states(problem.model.effect, problem.data)
-            with_known_effects(effects, problem.data, states, structure_prior(problem.model, states))
 
 
 def collapsed_problem(problem: Problem, max_parents: int | None = None) -> CollapsedPosterior:

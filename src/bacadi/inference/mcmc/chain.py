@@ -154,7 +154,7 @@ def no_tables() -> GramTables:
     empty = np.zeros((1, 1))
     prior = Regression(0, True, np.ones(1), empty, np.ones(1), np.ones(1), np.ones(1), empty, empty)
     gram, one = np.zeros((1, 1, 1)), np.zeros(1)
-    return GramTables(gram, gram, one, 0.0, one, one, one, prior, np.zeros(1, np.int8), one, empty)
+    return GramTables(gram, gram, one, 0.0, one, one, empty, one, prior, np.zeros(1, np.int8), one, empty)
 
 
 def new_work(d: int, m: int, n_states: int) -> Work:
