@@ -17,11 +17,11 @@ Three questions, in this order:
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int8
+from jaxtyping import Float, Int8
 from scipy.special import fdtr, fdtrc, ndtri
 
 from bacadi.config.codec import encode
@@ -31,6 +31,7 @@ from bacadi.evidence.reading import collapse
 from bacadi.inference.completion import searched
 from bacadi.inference.mcmc.start import Structure
 from bacadi.inference.method import Problem
+from bacadi.inference.tails import MOST_SUMS, tail_weights
 from bacadi.model.certainty import SLOPES, ContextDrift
 from bacadi.model.effects import AutoEffect, Effect, ShiftGaussian
 from bacadi.model.model import Model
@@ -38,6 +39,7 @@ from bacadi.model.model import Model
 MEDIAN = 0.4549364  # of χ² with one degree of freedom
 MEDIAN_ERROR = 2.33  # standard error of the median of n such numbers, over MEDIAN, times √n
 LEAST_INFLATION, ERRORS = 1.5, 3.0  # what counts as inflated, and by how many standard errors above 1
+WEIGHINGS = 3  # turns of structure and weights of rows
 BETTER = 10.0  # nats by which slopes that drift have to explain the data better
 
 
@@ -47,6 +49,7 @@ class Chosen:
     slopes, in nats, and the inflation of variances (NaN where it cannot be told)."""
 
     model: Model
+    weight: Float[np.ndarray, "n d"] | None = None
     effects: dict[str, float] = field(default_factory=dict)
     slopes: dict[str, float] = field(default_factory=dict)
     inflation: float = math.nan
@@ -93,7 +96,16 @@ def chosen_model(problem: Problem, over: Callable[[], bool] = never) -> Chosen:
     collapsed = collapse(first, data, problem.scaled_knowledge)
     if not data.n_contexts or collapsed.evidence.tables is None:
         return Chosen(first)
-    structure = searched(np.random.default_rng(0), collapsed, data, over=over)
+    rng = np.random.default_rng(0)
+    structure = searched(rng, collapsed, data, over=over)
+    for _ in range(WEIGHINGS if data.n_variables**3 * (data.n_contexts + 1) < MOST_SUMS else 0):
+        weight = tail_weights(data, structure, collapsed.evidence.states.kind)
+        if (weight == 1).all():
+            break
+        problem = replace(problem, data=replace(problem.data, weight=weight))
+        data = problem.standardized
+        collapsed = collapse(first, data, problem.scaled_knowledge)
+        structure = searched(rng, collapsed, data, structure, over)
     told = problem.knowledge.effects is not None
     candidates = effect.candidates if isinstance(effect, AutoEffect) and not told else (first.effect,)
     kinds = {_name(kind): first.replace(effect=kind) for kind in candidates}
@@ -104,14 +116,14 @@ def chosen_model(problem: Problem, over: Callable[[], bool] = never) -> Chosen:
     if inflated:
         best, by_kind = first.replace(effect=ShiftGaussian()), {}
     if model.drift is not None:
-        return Chosen(best, by_kind, {}, inflation, inflated)
+        return Chosen(best, data.weight, by_kind, {}, inflation, inflated)
     drifts = {"same": ContextDrift()} | ({"drift": SLOPES} if collapsed.evidence.tables.prior.n_fixed else {})
     # A target that is taken for hard says nothing of slopes: only what is untouched does.
     seen = first if inflated else best
     slopes = {key: _log_posterior(problem, seen.replace(drift=drift), structure) for key, drift in drifts.items()}
     which = "drift" if slopes.get("drift", -math.inf) > slopes["same"] + BETTER else "same"
     compared = by_kind if len(by_kind) > 1 else {}
-    return Chosen(best.replace(drift=drifts[which]), compared, slopes, inflation, inflated)
+    return Chosen(best.replace(drift=drifts[which]), data.weight, compared, slopes, inflation, inflated)
 
 
 def _name(effect: Effect) -> str:
@@ -146,15 +158,17 @@ def variance_inflation(data: ContextData, graph: Int8[np.ndarray, "d d"]) -> tup
     >>> variance_inflation(task.data, task.graph)[0] < 1.5
     True
     """
-    control, *contexts = data.by_context()
+    weights = np.ones(data.x.shape) if data.weight is None else data.weight
+    rows = [np.flatnonzero(data.context == k) for k in range(data.n_contexts + 1)]
     scores, shared = [], []
     for node in range(data.n_variables):
         parents = np.flatnonzero(graph[:, node])
-        squares, dof = _residual(control, node, parents)
+        table = data.x[:, [*parents, node]]
+        squares, dof = _residual(table[rows[0]], weights[rows[0], node])
         if dof < 3 or squares <= 0:
             continue
-        for rows in contexts:
-            own, own_dof = _residual(rows, node, parents)
+        for at in rows[1:]:
+            own, own_dof = _residual(table[at], weights[at, node])
             if own_dof >= 2 and own > 0:
                 ratio = (own / own_dof) / (squares / dof)
                 p = min(2 * min(fdtr(own_dof, dof, ratio), fdtrc(own_dof, dof, ratio)), 1.0)
@@ -169,12 +183,13 @@ def variance_inflation(data: ContextData, graph: Int8[np.ndarray, "d d"]) -> tup
     return float(np.median(scores)) / MEDIAN, MEDIAN_ERROR / math.sqrt(effective)
 
 
-def _residual(rows: np.ndarray, node: int, parents: np.ndarray) -> tuple[float, int]:
-    """Residual sum of squares of a regression with an intercept, and its degrees of freedom."""
-    dof = len(rows) - len(parents) - 1
+def _residual(table: Float[np.ndarray, "n p+1"], weight: Float[np.ndarray, " n"]) -> tuple[float, float]:
+    """Residual sum of squares of a regression of the last column on the others and an intercept, and its degrees of
+    freedom; rows count by their weights."""
+    dof = float(weight.sum()) - table.shape[1]
     if dof < 1:
         return 0.0, dof
-    centred = rows - rows.mean(axis=0)
-    y, z = centred[:, node], centred[:, parents]
-    fitted = z @ np.linalg.lstsq(z, y, rcond=None)[0] if len(parents) else 0.0
+    centred = np.sqrt(weight)[:, None] * (table - weight @ table / weight.sum())
+    y, z = centred[:, -1], centred[:, :-1]
+    fitted = z @ np.linalg.lstsq(z, y, rcond=None)[0] if z.shape[1] else 0.0
     return float(np.square(y - fitted).sum()), dof

@@ -45,7 +45,8 @@ class AbstractCollapsedMethod(AbstractMethod):
         budget, begun = getattr(self, "time_budget", None), monitor.begun or time.monotonic()
         deadline = math.inf if budget is None else begun + CHOICE_SHARE * budget
         chosen = chosen_model(problem, lambda: time.monotonic() > deadline)
-        return replace(problem, model=chosen.model), chosen.attrs()
+        data = replace(problem.data, weight=chosen.weight) if chosen.weight is not None else problem.data
+        return replace(problem, data=data, model=chosen.model), chosen.attrs()
 
 
 def collapsed_problem(problem: Problem, max_parents: int | None = None) -> CollapsedPosterior:
