@@ -113,3 +113,9 @@ def test_rows_of_contexts_are_left_out(table: pd.DataFrame) -> None:
     with pytest.raises(DataError, match="no label"):
         bacadi.prepare(odd, "arm")
     assert bacadi.prepare(odd, "arm", drop_contexts=("nan", "failed")).n_rows == 20
+
+
+def test_rows_that_nobody_could_assign_are_warned_about(table: pd.DataFrame) -> None:
+    odd = table.assign(arm=[*table["arm"][:-4], *["unassigned"] * 4])
+    with pytest.warns(UserWarning, match="4 rows with the label 'unassigned'.*--drop-contexts unassigned"):
+        bacadi.prepare(odd, "arm")

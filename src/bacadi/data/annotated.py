@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float, Int
 
-from bacadi.data.checks import Finding, find_control, is_control, note, warning
+from bacadi.data.checks import Finding, find_control, is_control, is_unassigned, note, warning
 from bacadi.data.contexts import ContextData
 from bacadi.data.doctor import examine, which_context
 from bacadi.data.text import closest, counted, listed, quoted
@@ -30,23 +30,6 @@ MOST_GENES = 1000
 """More genes than these are refused unless they are named or counted: no graph over all of them would be found."""
 
 _SCHEMA, _SCHEMA_KEY, _SCHEMA_SEPARATOR, _POOLED = "genetic_perturbations", "genetic_perturbation_id", " || ", "control"
-_UNASSIGNED = frozenset(
-    {
-        "",
-        "na",
-        "n/a",
-        "nan",
-        "<na>",
-        "none",
-        "null",
-        "unassigned",
-        "not assigned",
-        "unknown",
-        "undetermined",
-        "ambiguous",
-    }
-    | {"negative", "doublet", "multiplet", "multiple", "no guide", "noguide", "no call", "filtered"}
-)
 _SMALL_FILE = 500
 _SEEN = 1_000_000
 
@@ -284,7 +267,7 @@ def _found(counts: Counter[str], key: str, findings: list[Finding]) -> str:
 
 
 def _refuse_unassigned(counts: Counter[str], key: str, control: str | None) -> None:
-    odd = [label for label in counts if label.lower() in _UNASSIGNED and label != control]
+    odd = [label for label in counts if is_unassigned(label) and label != control]
     if odd:
         n, some = sum(counts[label] for label in odd), ",".join(label or "''" for label in odd)
         what = f"{counted(n, 'cell')} of {counts.total()} have no perturbation in obs[{quoted(key)}] ({listed(odd)})"

@@ -189,6 +189,10 @@ _CONTROL_WORDS = frozenset(
     | {"untreated", "unperturbed", "non targeting", "nontargeting", "non targeting control", "negative control"}
     | {"mock", "vehicle", "dmso", "pbs", "placebo", "baseline", "reference", "scramble", "scrambled", "safe targeting"}
 )
+_UNASSIGNED = frozenset(
+    {"", "na", "n/a", "nan", "<na>", "none", "null", "unassigned", "not assigned", "unknown", "undetermined"}
+    | {"ambiguous", "negative", "doublet", "multiplet", "multiple", "no guide", "noguide", "no call", "filtered"}
+)
 _PERHAPS_CONTROL = frozenset({"0", "none"})
 
 
@@ -199,6 +203,15 @@ def is_control(label: str) -> bool:
     (True, True, False)
     """
     return " ".join(re.split(r"[\s_-]+", label.strip().lower())) in _CONTROL_WORDS
+
+
+def is_unassigned(label: str) -> bool:
+    """Whether a label says that nobody knows what was done to a row: such rows are no controls.
+
+    >>> is_unassigned("Unassigned"), is_unassigned("ctrl")
+    (True, False)
+    """
+    return label.strip().lower() in _UNASSIGNED
 
 
 def find_control(labels: Iterable[str]) -> str | None:
@@ -219,12 +232,16 @@ def label_findings(index: pd.Index, counts: Counter[str], missing: Mask, observa
     ['missing-context', 'single-row', 'few-rows']
     """
     if missing.any():
-        remedy = "write the context of every row, or drop the row"
+        remedy = "write the context of every row, or leave such rows out (--drop-contexts nan)"
         yield error("missing-context", f"The context column has no label in {_rows(index, missing)}; {remedy}.")
     if observational is not None and observational not in counts:
         what = f"No row has the observational label {quoted(observational)}{closest(observational, list(counts))}"
         yield error("unknown-observational", f"{what}; the contexts are {listed(counts)}, so name one of these.")
     yield from _context_sizes(counts)
+    odd = {label: n for label, n in counts.items() if is_unassigned(label) and label != observational}
+    if odd and len(counts) > 1:
+        what = f"{counted(sum(odd.values()), 'row')} with the label {listed(odd)} may be rows that nobody could assign"
+        yield warning("unassigned", f"{what}; leave them out with --drop-contexts {','.join(odd)} if they are.")
     yield from _design(counts, observational)
     yield from _spellings(counts)
 

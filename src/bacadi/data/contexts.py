@@ -93,13 +93,10 @@ class ContextData:
     context have no row with `context == 0`. `x` is what was given, mapped by `transforms` and then scaled, so that
     `transforms.inverse(scaling.invert(x))` leads back; `original` does that. `block[n]` is the block of a row (batch,
     donor, day), named `blocks[block[n]]`, None where there are none. A missing cell is NaN; `fit` completes it.
-<<<<<<< HEAD
     `aims` says which variables a context is meant to hit, where the source of the data says so: whether it did is for
     `fit` to find out, unless `--targets known` takes it for granted.
-=======
     `weight[n, j]`, at most 1, is how much row n counts in what the mechanism of j has to explain (None: fully); `fit`
     sets it where tails are heavy.
->>>>>>> main
 
     >>> x = np.array([[0.0, 1.0], [2.0, 1.5], [5.0, 0.5]])
     >>> data = ContextData(x, np.array([0, 0, 1]), ("a", "b"), ("ko",), "wt")
