@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Int8
+from jaxtyping import Float, Int8
 
 from bacadi.config.choices import option
 from bacadi.data.contexts import Scaling
@@ -79,6 +79,15 @@ class LinearGaussian(GaussianMechanism):
             own = 0.0 if intercept is None else intercept
             intercept = shift + scale * own - np.einsum("...ij,i->...j", graph * weight, shift)
         return LinearTheta(weight, intercept, self.noise.rescaled(theta.log_noise_std, scale))
+
+
+def total_effects(weights: Float[np.ndarray, "*batch d d"]) -> Float[np.ndarray, "*batch d d"]:
+    """T = (I - W)⁻¹ of acyclic weights: T_ij is the change of x_j when x_i is raised by 1, over all directed paths.
+
+    >>> total_effects(np.array([[0.0, 2.0, 1.0], [0.0, 0.0, 3.0], [0.0, 0.0, 0.0]])).round(6).tolist()
+    [[1.0, 2.0, 7.0], [0.0, 1.0, 3.0], [0.0, 0.0, 1.0]]
+    """
+    return np.linalg.inv(np.eye(weights.shape[-1]) - weights)
 
 
 def labelled_noise(log_std: Values | None) -> dict[str, Labelled]:
