@@ -53,10 +53,16 @@ def effect_draws(posterior: Posterior, pairs: Pairs, modules: Sequence[str] = ()
     >>> effect_draws(one, np.array([[0, 1], [1, 0]])).values.tolist()
     [[2.0, 0.0]]
     """
-    networks = DrawnNetworks.of(posterior, None if "weight" in posterior.parameters else _DRAWS, modules)
+    return effects_in(
+        DrawnNetworks.of(posterior, None if "weight" in posterior.parameters else _DRAWS, modules), pairs, seed
+    )
+
+
+def effects_in(networks: DrawnNetworks, pairs: Pairs, seed: int = 0) -> EffectDraws:
+    """`effect_draws` of these networks."""
     i, j = pairs.T
     path = networks.ancestors[:, i, j]
-    units = Units.of(posterior, networks.units)
+    units = Units.of(networks.posterior, networks.units)
     if networks.is_linear:
         values = units.effects(total_effects(networks.linear.weight))[:, i, j]
     else:

@@ -10,6 +10,7 @@ have no f: there a target that keeps its parents follows its mechanism, moved by
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Int8
@@ -88,6 +89,10 @@ class CausalNetwork:
             std[rows] = np.where(hit, effects.std[k], std[rows])
         return mean, std
 
+    @cached_property
+    def _generations(self) -> list[list[int]]:
+        return list(generations(self.graph))
+
     def _mean(self, theta: Theta, x: Rows, nodes: Sequence[int] | None) -> Rows:
         if isinstance(self.mechanism, FunctionMechanism):
             return self.mechanism.mean(theta, self.graph, x, nodes)
@@ -102,7 +107,7 @@ class CausalNetwork:
         """
         noise = rng.normal(size=(len(context), len(self.graph))) if noise is None else noise
         x = np.zeros_like(noise)
-        for nodes in generations(self.graph):
+        for nodes in self._generations:
             if isinstance(self.mechanism, GaussianMechanism | FunctionMechanism):
                 mean, std = self.conditional(x, context, effects, nodes)
                 x[:, nodes] = (mean + std * noise)[:, nodes]

@@ -1,9 +1,9 @@
 """The draws of a posterior as causal networks: which mechanism they are of, in which units, and their effects."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Int8
@@ -94,6 +94,23 @@ def units_of(posterior: Posterior) -> Scaling:
     return Scaling(stored["unit_shift"].values, stored["unit_scale"].values)
 
 
+class ParentGroups(NamedTuple):
+    """The sets of parents that a variable has in n draws, and which of them each draw has."""
+
+    parents: Bool[np.ndarray, "g d"]
+    of_draw: Int[np.ndarray, " n"]
+
+    @classmethod
+    def of(cls, columns: Int8[np.ndarray, "n d"]) -> "ParentGroups":
+        """From the columns of the variable in the graphs.
+
+        >>> ParentGroups.of(np.array([[0, 1], [0, 0], [0, 1]], np.int8)).of_draw.tolist()
+        [1, 0, 1]
+        """
+        packed, of_draw = np.unique(np.packbits(columns != 0, axis=1), axis=0, return_inverse=True)
+        return cls(np.unpackbits(packed, axis=1, count=columns.shape[1]) != 0, of_draw.ravel())
+
+
 @dataclass(frozen=True, eq=False)
 class DrawnNetworks:
     """The causal networks of draws with their weights, which add to 1; `DrawnNetworks.of` takes them from a posterior.
@@ -108,6 +125,7 @@ class DrawnNetworks:
     weights: Float[np.ndarray, " n"]
     mechanism: AbstractMechanism | FunctionMechanism
     units: Scaling
+    _made: dict[int, CausalNetwork] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, posterior: Posterior, limit: int | None = None, modules: Sequence[str] = ()) -> "DrawnNetworks":
@@ -150,7 +168,7 @@ class DrawnNetworks:
     @cached_property
     def linear(self) -> LinearTheta:
         """Weights [n, d, d] (0 without an edge), intercepts and log σ [n, d] of all draws, of linear networks."""
-        shape, values = self.graphs.shape[:2], self._values
+        shape, values = self.graphs.shape[:2], self.parameters
         mechanism: Any = self.mechanism
         intercept = values["intercept"] if "intercept" in values else np.zeros(shape)
         log_std = np.log(values["noise_std"]) if "noise_std" in values else None
@@ -158,15 +176,22 @@ class DrawnNetworks:
         return LinearTheta(self.graphs * values["weight"], intercept, log_std)
 
     def network(self, draw: int) -> CausalNetwork:
-        """The network of a draw."""
-        return CausalNetwork(self.graphs[draw], self.mechanism, self._theta(draw))
+        """The network of a draw, made once."""
+        if draw not in self._made:
+            self._made[draw] = CausalNetwork(self.graphs[draw], self.mechanism, self._theta(draw))
+        return self._made[draw]
+
+    @cached_property
+    def parent_groups(self) -> list[ParentGroups]:
+        """Of every variable which draws share its parents."""
+        return [ParentGroups.of(self.graphs[:, :, node]) for node in range(self.graphs.shape[1])]
 
     def effects(self, draw: int) -> Effects:
         """What the draw says of its contexts: targets and effects, in the units of the networks.
 
         Refuses effects whose parameters the draws do not hold.
         """
-        values, targets = {name: array[draw] for name, array in self._values.items()}, self.targets[draw]
+        values, targets = {name: array[draw] for name, array in self.parameters.items()}, self.targets[draw]
         kind = np.where(targets != 0, self._kinds[draw], EffectKind.NONE)
         std = np.broadcast_to(self._noise_std(self._theta(draw)), targets.shape) * self.units.scale
         hard = kind == EffectKind.HARD
@@ -181,7 +206,8 @@ class DrawnNetworks:
         return Effects(targets, ~hard, shift, std, tuple(own)).scaled(self.units)
 
     @cached_property
-    def _values(self) -> dict[str, np.ndarray]:
+    def parameters(self) -> dict[str, np.ndarray]:
+        """The parameters of the draws by name, the draw as the first axis."""
         return {name: self._flat(item.values) for name, item in self.posterior.parameters.items()}
 
     def _flat(self, array: np.ndarray) -> np.ndarray:
@@ -189,7 +215,7 @@ class DrawnNetworks:
         return flat.astype(float) if flat.dtype == np.float32 else flat
 
     def _theta(self, draw: int) -> Theta:
-        values = {name: array[draw] for name, array in self._values.items()}
+        values = {name: array[draw] for name, array in self.parameters.items()}
         if isinstance(self.mechanism, FunctionMechanism):
             return values
         return self.mechanism.theta_of(values, self.posterior.n_variables)
@@ -208,7 +234,7 @@ class DrawnNetworks:
         if effect is None:  # a baseline, whose effects are hard
             return np.full(self.targets.shape, EffectKind.HARD, np.int8)
         kinds = np.array([EffectKind.NONE, *(state.kind for state in states_of(effect))], np.int8)
-        states = self._values.get("effect_state", self.targets)
+        states = self.parameters.get("effect_state", self.targets)
         return kinds[np.minimum(states, len(kinds) - 1).astype(int)]
 
     @cached_property
@@ -221,7 +247,7 @@ class DrawnNetworks:
 
     def _soft(self, draw: int, context: int) -> Theta:
         """Θ of a context whose soft effects have put other mechanisms in place of those of their targets."""
-        values, d = {name: array[draw] for name, array in self._values.items()}, self.posterior.n_variables
+        values, d = {name: array[draw] for name, array in self.parameters.items()}, self.posterior.n_variables
         if "effect_node" in values:  # drawn for the targets alone, a slot for each
             of_context, node, weight, intercept, std = (values[name] for name in _SLOT)
             theta = self._theta(draw)
