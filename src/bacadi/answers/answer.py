@@ -19,6 +19,15 @@ Values = Float[np.ndarray, "*batch d"]
 Row = Float[np.ndarray, " d"]
 
 
+_SHOWN = 20
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return "" if np.isnan(value) else f"{value:.3g}"
+    return str(value)
+
+
 @dataclass(frozen=True)
 class Answer:
     """What was asked, the answer in words, and the numbers as a table.
@@ -38,8 +47,9 @@ class Answer:
         """The words, and below them the table, never wrapped, so that other programs can cut it as well."""
         if not len(self.table):
             return self.text
-        shown = self.table.map(lambda value: f"{value:.3g}" if isinstance(value, float) else value)
-        return f"{self.text}\n\n{shown.replace('nan', '').to_string(index=False)}"
+        shown = self.table.head(_SHOWN).map(_cell).to_string(index=False)
+        more = f"\nand {len(self.table) - _SHOWN} more rows" if len(self.table) > _SHOWN else ""
+        return f"{self.text}\n\n{shown}{more}"
 
     def record(self) -> dict[str, Any]:
         """Question, answer and rows as plain values; JSON has neither NaN nor infinity, so these are None."""

@@ -6,11 +6,13 @@ rows y, given the data so far:
     EIG(e) = E[ log p(y | H, e) - log p(y | e) ],   H from its posterior, y from its prediction under H.
 
 Draws are the hypotheses. Parameters of a variable depend on the graph through its parents alone, so p(y | G, e) is a
-product over variables j of the mean of p(y_j | parents, θ_j) over the draws in which j has these parents; variables
-whose parents are certain, and targets that an experiment sets, cancel. p(y | e) is the mean over all draws. y is
-simulated from draws, so that nothing is nested: what is estimated, without bias and with the standard error told, is
-the information in a model whose only graphs and parameters are those of the draws. That model knows too much where few
-draws share the parents of a variable (the gain is then too large) and no more than the entropy of the graphs drawn.
+product over variables j of the mean of p(y_j | parents, θ_j) over draws in which j has these parents, at most 64 of
+them; variables whose parents are certain, and targets that an experiment sets, cancel. p(y | e) is the sum over all
+draws, and y is simulated from draws. The standard error told is that of the simulated data sets. Beside it the inner
+means have a bias: where K draws share the parents of a variable it is of the order of (e^I - 1) / K nats, I the
+information of y about the parameters given the parents, and too high where the rows were simulated from one of the K.
+It is small for parents that are likely and n_rows well below the rows so far. No gain is told beyond the entropy of
+the graphs drawn, at most the logarithm of their number.
 """
 
 from collections.abc import Callable, Sequence
