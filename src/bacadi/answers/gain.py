@@ -6,16 +6,17 @@ rows y, given the data so far:
     EIG(e) = E[ log p(y | H, e) - log p(y | e) ],   H from its posterior, y from its prediction under H.
 
 Draws are the hypotheses. Parameters of a variable depend on the graph through its parents alone, so p(y | G, e) is a
-product over variables j of the mean of p(y_j | parents, θ_j) over draws in which j has these parents, at most 64 of
-them; variables whose parents are certain, and targets that an experiment sets, cancel. p(y | e) is the sum over all
-draws, and y is simulated from draws. The standard error told is that of the simulated data sets. Beside it the inner
-means have a bias: where K draws share the parents of a variable it is of the order of (e^I - 1) / K nats, I the
-information of y about the parameters given the parents, and too high where the rows were simulated from one of the K.
-It is small for parents that are likely and n_rows well below the rows so far. No gain is told beyond the entropy of
-the graphs drawn, at most the logarithm of their number.
+product over variables j of the mean of p(y_j | parents, θ_j) over the draws in which j has these parents (`laws`);
+variables whose parents are certain, and targets that an experiment sets, cancel. p(y | e) is the sum over all draws,
+and y is simulated from draws. The standard error told is that of the simulated data sets. Beside it the inner means
+have a bias. Where K draws share the parents of a variable it is of the order of (e^I - 1) / K nats, with I the
+information that y has about the parameters, and upwards, since y was simulated from one of the K; where K is large and
+mechanisms are linear, coefficients are integrated out and it is far smaller. So gains are too high where few draws
+share parents, or where an experiment is much stronger than those so far. No gain is beyond the entropy of the graphs
+drawn, at most the logarithm of their number.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -27,7 +28,7 @@ from scipy.special import logsumexp
 
 from bacadi.answers.answer import Answer, context, variable
 from bacadi.answers.effects import EffectDraws, effects_in, reference
-from bacadi.answers.laws import log_likelihoods
+from bacadi.answers.laws import laws_of
 from bacadi.data.text import counted
 from bacadi.errors import ConfigError
 from bacadi.evidence.effects import hard_part
@@ -36,8 +37,8 @@ from bacadi.posterior.networks import DrawnNetworks, recorded_effect, units_of
 from bacadi.posterior.posterior import Posterior
 
 _LINEAR, _OTHER = (1000, 200), (200, 200)  # draws that are hypotheses, data sets simulated, at most
-_MOST_ROWS, _MOST_VALUES = 4000, 6_000_000  # rows per candidate where they are read one by one; values in any case
-_LEAST_SETS, _SHARED = 20, 64  # data sets at least; draws over which the parameters of a variable are averaged
+_MOST_ROWS, _MOST_VALUES = 2000, 6_000_000  # rows per candidate where they are read one by one; values in any case
+_LEAST_SETS = 20
 _MOST_CANDIDATES = 40
 _STEPS = 8  # in which an effect is known after the experiment, beside that there is none
 _NO_PRIOR = 5.0, 1.0  # spread of means and noise of hard effects in standard deviations, where a model has none
@@ -92,27 +93,30 @@ def next_experiment(
     n_rows = _rows(posterior, design)
     room = _MOST_VALUES // (n_rows * posterior.n_variables) if probe.is_linear else _MOST_ROWS // n_rows
     n_sets = int(np.clip(room, _LEAST_SETS, n_sets))
-    rng = np.random.default_rng(seed)
     question = _Question.of(networks, about, seed)
-    simulation = _Simulation(networks, rng, n_rows, n_sets)
-    rows, left_out = [], []
-    for i in _settable(posterior, design):
-        gain = question.gain(simulation.setting(i, *_strength(posterior, design, i)), (i,))
-        rows.append((f"set {posterior.variables[i]}", *gain))
-    for k in _repeatable(posterior, design):
-        try:
-            gain = question.gain(simulation.repeating(k), ())
-        except ConfigError as error:  # soft effects whose parameters were not drawn
-            left_out.append(str(error))
-            continue
-        rows.append((f"repeat {posterior.contexts[k]}", *gain))
+    simulation = _Simulation(networks, np.random.default_rng(seed), n_rows, n_sets)
+    settings = [_strength(posterior, design, i) for i in _settable(posterior, design)]
+    contexts, left_out = _repeatable(posterior, design), ""
+    try:
+        if contexts:
+            simulation.told(contexts[0])
+    except ConfigError as error:  # soft effects whose parameters were not drawn
+        if design.contexts is not None:
+            raise
+        contexts, left_out = [], f" Repeats of contexts are left out: {error}"
+    experiments: list[Setting | int] = [*settings, *contexts]
+    names = [f"set {posterior.variables[one.node]}" for one in settings]
+    names += [f"repeat {posterior.contexts[k]}" for k in contexts]
+    rows = []
+    for name, experiment, new in zip(names, experiments, simulation.rows(experiments), strict=True):
+        rows.append((name, *question.gain(new, (experiment.node,) if isinstance(experiment, Setting) else ())))
     table = pd.DataFrame(rows, columns=["experiment", "gain", "standard_error"])
     entropy = question.entropy
     table["share"] = np.clip(table["gain"] / entropy, 0.0, 1.0) if entropy > 0 else 0.0
     table["n_rows"] = n_rows
     table = table.sort_values(["gain", "experiment"], ascending=[False, True], ignore_index=True)
     what = "the graph" if about is None else f"the effect of {about[0]} on {about[1]}"
-    text = _words(table, what, entropy) + (f" Left out: {left_out[0]}" if left_out else "")
+    text = _words(table, what, entropy) + left_out
     name = "next" if about is None else f"next(effect({about[0]} -> {about[1]}))"
     return Answer(name, text, table)
 
@@ -133,6 +137,15 @@ def _words(table: pd.DataFrame, what: str, entropy: float) -> str:
     return f"{text}."
 
 
+class Setting(NamedTuple):
+    """A variable set to N(mean, noise²), with a mean from N(centre, spread²), in the units of the fit."""
+
+    node: int
+    centre: float
+    spread: float
+    noise: float
+
+
 class NewRows(NamedTuple):
     """Simulated data sets of an experiment, the draw that each is from, and what every draw says of its effects."""
 
@@ -148,39 +161,55 @@ class _Simulation:
     n_rows: int
     n_sets: int
 
-    def setting(self, i: int, level: tuple[float, float], noise: float) -> NewRows:
-        """Variable i set to N(mean, noise²) with a mean from N(level), in the units of the fit."""
-        d = self.networks.graphs.shape[1]
-        targets, flat = np.zeros((1, d), np.int8), np.zeros((1, d))
-        targets[0, i] = 1
-        mean = self.rng.normal(*level, size=self.n_sets)
+    def rows(self, experiments: Sequence[Setting | int]) -> Iterator[NewRows]:
+        """Data sets of each experiment, a `Setting` or the number of a context to repeat; some at a time, for memory.
 
-        def effects(draw: int, number: int) -> Effects:
-            shift = np.where(targets != 0, mean[number], flat)
-            return Effects(targets, targets == 0, shift, np.full((1, d), noise), (None,)).scaled(self.networks.units)
-
-        return NewRows(*self._sets(effects), None)
-
-    def repeating(self, k: int) -> NewRows:
-        """Context k again, with the targets and effects that each draw has for it."""
-        every = [_one_context(effects, k) for effects in self._effects]
-        return NewRows(*self._sets(lambda draw, number: every[draw]), every)
-
-    @cached_property
-    def _effects(self) -> list[Effects]:
-        return [self.networks.effects(draw) for draw in range(len(self.networks))]
-
-    def _sets(self, effects: Callable[[int, int], Effects]) -> tuple[np.ndarray, np.ndarray]:
-        weights, context = self.networks.weights, np.ones(self.n_rows, int)
+        All have the same draws, so that experiments differ by less than their standard errors say.
+        """
+        d, weights = self.networks.graphs.shape[1], self.networks.weights
         places = (np.arange(self.n_sets) + self.rng.random()) / self.n_sets
         draw = np.minimum(np.searchsorted(np.cumsum(weights), places), len(weights) - 1)
-        pairs = [(self.networks.network(at), effects(at, number)) for number, at in enumerate(draw.tolist())]
-        return np.stack([network.sample(self.rng, context, effect) for network, effect in pairs]), draw
+        size = max(_MOST_VALUES // (self.n_sets * self.n_rows * d), 1)
+        for start in range(0, len(experiments), size):
+            some = experiments[start : start + size]
+            context = np.repeat(np.arange(1, len(some) + 1), self.n_rows)
+            x = np.empty((len(draw), len(some), self.n_rows, d))
+            for number, at in enumerate(draw.tolist()):
+                effects = _joined([self._effects_of(experiment, at) for experiment in some])
+                x[number] = self.networks.network(at).sample(self.rng, context, effects).reshape(x.shape[1:])
+            for column, experiment in enumerate(some):
+                told = None if isinstance(experiment, Setting) else self.told(experiment)
+                yield NewRows(x[:, column], draw, told)
+
+    def told(self, k: int) -> list[Effects]:
+        """What every draw says of context k."""
+        return [_context_of(effects, k) for effects in self._every]
+
+    def _effects_of(self, experiment: Setting | int, draw: int) -> Effects:
+        if not isinstance(experiment, Setting):
+            return _context_of(self._every[draw], experiment)
+        targets = np.zeros((1, self.networks.graphs.shape[1]), np.int8)
+        targets[0, experiment.node] = 1
+        shift = targets * self.rng.normal(experiment.centre, experiment.spread)
+        return Effects(targets, targets == 0, shift, targets * experiment.noise, (None,)).scaled(self.networks.units)
+
+    @cached_property
+    def _every(self) -> list[Effects]:
+        return [self.networks.effects(draw) for draw in range(len(self.networks))]
 
 
-def _one_context(effects: Effects, k: int) -> Effects:
-    parts = effects.targets[k : k + 1], effects.keeps_parents[k : k + 1], effects.shift[k : k + 1]
-    return Effects(*parts, effects.std[k : k + 1], (effects.theta[k],))
+def _context_of(effects: Effects, k: int) -> Effects:
+    """The effects of one context."""
+    rows = slice(k, k + 1)
+    parts = effects.targets[rows], effects.keeps_parents[rows], effects.shift[rows], effects.std[rows]
+    return Effects(*parts, (effects.theta[k],))
+
+
+def _joined(every: Sequence[Effects]) -> Effects:
+    """The effects of several contexts."""
+    names = ("targets", "keeps_parents", "shift", "std")
+    parts = {name: np.concatenate([getattr(effects, name) for effects in every]) for name in names}
+    return Effects(**parts, theta=tuple(theta for effects in every for theta in effects.theta))
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,29 +254,17 @@ class _Question:
 
     def _log_predictive(self, new: NewRows, targets: tuple[int, ...]) -> Float[np.ndarray, "S B"]:
         """log p(y | what draw l knows): its graph, and its parameters where the hypothesis rests on them."""
-        n, d = self.own.shape
-        groups = self.networks.parent_groups
-        nodes = [j for j in range(d) if j not in targets and (len(groups[j].parents) > 1 or self.own[:, j].any())]
-        wanted = {j: self._wanted(groups[j].of_draw, self.own[:, j]) for j in nodes}
-        found = np.zeros((n, len(new.draw)))
-        for node, log_p in log_likelihoods(self.networks, new.x, wanted, new.effects).items():
-            of_draw, draws, own = groups[node].of_draw, wanted[node], self.own[:, node]
-            marginal = np.empty((len(groups[node].parents), log_p.shape[1]))
-            for group in range(len(marginal)):
-                at = np.flatnonzero(of_draw[draws] == group)[:_SHARED]
-                weight = self.networks.weights[draws[at], None]
-                marginal[group] = logsumexp(log_p[at], axis=0, b=weight / weight.sum())
-            found += marginal[of_draw]
-            found[own] += log_p[np.searchsorted(draws, np.flatnonzero(own))] - marginal[of_draw[own]]
+        laws, groups = laws_of(self.networks, new.x, new.effects), self.networks.parent_groups
+        found = np.zeros((len(self.own), len(new.draw)))
+        for node, of_node in enumerate(groups):
+            own = np.flatnonzero(self.own[:, node])
+            if node in targets or (len(of_node.parents) == 1 and not len(own)):
+                continue
+            log_p = laws.marginal(node)[of_node.of_draw]
+            if len(own):
+                log_p[own] = laws.log_likelihood(node, own)
+            found += log_p
         return found
-
-    @staticmethod
-    def _wanted(of_draw: Int[np.ndarray, " S"], own: Bool[np.ndarray, " S"]) -> Int[np.ndarray, " s"]:
-        """The draws whose parameters of a variable are looked at: all that are `own`, and some of every group."""
-        order = np.argsort(of_draw, kind="stable")
-        starts = np.flatnonzero(np.diff(of_draw[order], prepend=-1))
-        rank = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
-        return np.sort(np.union1d(order[rank < _SHARED], np.flatnonzero(own)))
 
 
 def _steps(draws: EffectDraws) -> Int[np.ndarray, " S"]:
@@ -270,8 +287,8 @@ def _rows(posterior: Posterior, design: Design) -> int:
     return int(np.median(seen)) if len(seen) else 1
 
 
-def _strength(posterior: Posterior, design: Design, i: int) -> tuple[tuple[float, float], float]:
-    """Mean and spread of the level that variable i is set to, and the noise around it, in the units of the fit."""
+def _strength(posterior: Posterior, design: Design, i: int) -> Setting:
+    """How variable i would be set: as the user says, or as the prior of the model has it."""
     mean, std = (float(part[i]) for part in reference(posterior))
     effect = recorded_effect(posterior)
     hard = None if effect is None else hard_part(effect)
@@ -287,7 +304,7 @@ def _strength(posterior: Posterior, design: Design, i: int) -> tuple[tuple[float
         centre, spread = mean + design.mean * std, 0.0
     if design.std is not None:
         noise = design.std * std
-    return (centre, spread), noise
+    return Setting(i, centre, spread, noise)
 
 
 def _settable(posterior: Posterior, design: Design) -> list[int]:
