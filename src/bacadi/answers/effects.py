@@ -158,7 +158,7 @@ def _within(draws: EffectDraws, at: int, pair: Sequence[int]) -> float:
     total, squares = np.bincount(group, weight), np.bincount(group, weight**2)
     mean = np.bincount(group, weight * values) / total
     variance = np.bincount(group, weight * (values - mean[group]) ** 2) / total
-    several = count > 1
+    several = (count > 1) & (total > 1e-12)
     if not several.any():
         return 0.0
     unbiased = variance[several] / np.maximum(1 - squares[several] / total[several] ** 2, 1e-12)

@@ -69,7 +69,7 @@ class LinearGaussian(GaussianMechanism):
     def theta_of(self, values: dict[str, np.ndarray], n_variables: int) -> LinearTheta:
         return LinearTheta(values["weight"], values.get("intercept"), log_noise_of(values))
 
-    def rescaled(self, theta: LinearTheta, graph: Int8[np.ndarray, "d d"], scaling: Scaling) -> LinearTheta:
+    def rescaled(self, theta: LinearTheta, graph: Int8[np.ndarray, "*batch d d"], scaling: Scaling) -> LinearTheta:
         """With x = a + s · u, u_j = Σ_i w_ij u_i + b_j + ε_j reads x_j = Σ_i w_ij s_j/s_i x_i + b'_j + s_j ε_j,
         where b'_j = a_j + s_j b_j - Σ_i G_ij w_ij s_j/s_i a_i: an origin elsewhere makes an intercept."""
         shift, scale = scaling.shift, scaling.scale
