@@ -150,7 +150,7 @@ def test_transformed_columns_say_so() -> None:
     done = answers.do(posterior, {"b": float(np.exp(2.0))}, {"c": 1.0})
     median = done.table.set_index("variable").loc["c", "median"]
     assert np.log(median) == pytest.approx(3, abs=0.4)
-    with pytest.raises(ConfigError, match="has no log"):
+    with pytest.raises(ConfigError, match="scale of log, which does not reach the value -1;"):
         answers.do(posterior, {"b": -1.0})
 
 

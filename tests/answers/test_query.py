@@ -1,6 +1,8 @@
 """The query language and its command: every question, and one sentence for what does not parse."""
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -118,3 +120,17 @@ def test_command(tmp_path: Path) -> None:
         code, text = run(*bad)
         assert code == 2
         assert text.startswith("Error: ")
+
+
+def test_python_of_the_documentation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "answers.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)
+    calls = re.findall(r"`(answers\.\w+\(posterior.*?\))` \|", page)
+    assert len(blocks) == 2
+    assert len(calls) == 6
+    posterior = chain_posterior()
+    names = {"variables": ("x1", "x2", "x3", "x4"), "contexts": ("c1", "c2", "c3")}
+    (tmp_path / "run").mkdir()
+    replace(posterior, **names).save(tmp_path / "run" / "posterior.nc")
+    monkeypatch.chdir(tmp_path)
+    exec("\n".join([*blocks, *calls]), {})

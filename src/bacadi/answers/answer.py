@@ -110,14 +110,18 @@ class Units:
         return cls(posterior.transforms(), given if own is None else given.compose(own))
 
     def fitted(self, values: Values) -> Values:
-        """Values of the table in the units of the fit; a value that its transform does not have is refused."""
+        """Values of the table in the units of the fit; what its transform does not reach is refused."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            found = self.scaling.apply(self.transforms.forward(values))
-        if not np.isfinite(found).all():
-            j = int(np.argwhere(~np.isfinite(found))[0][-1])
-            what = f"The value {np.ravel(values)[j]:g} has no {self.transforms.names[j]}"
-            raise ConfigError(f"{what}, the scale on which the variable was fitted; give a value in its range.")
-        return found
+            moved = self.transforms.forward(values)
+            reached = np.isclose(self.transforms.inverse(moved), values, rtol=1e-6, atol=1e-9)
+        if not reached.all():
+            j = int(np.argwhere(~reached)[0][-1])
+            how = self.transforms.names[j].replace("-", " ")
+            what = (
+                f"The variable was fitted on the scale of {how}, which does not reach the value {np.ravel(values)[j]:g}"
+            )
+            raise ConfigError(f"{what}; give a value in the range of the data.")
+        return self.scaling.apply(moved)
 
     def table(self, values: Values) -> Values:
         """Values of the fit as the table has them."""

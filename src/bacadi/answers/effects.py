@@ -149,11 +149,10 @@ def _within(draws: EffectDraws, at: int, pair: Sequence[int]) -> float:
     (i, j), used = pair, np.flatnonzero(draws.path[:, at])
     if not len(used):
         return 0.0
-    ancestors, graphs = draws.networks.ancestors[used], draws.networks.graphs[used]
-    between = ancestors[:, i, :] & (ancestors[:, :, j] | (np.arange(graphs.shape[1]) == j))
-    # All that the effect depends on: the parents of the variables on the way, and the cause, which is the same.
-    key = np.packbits((graphs * between[:, None, :]).reshape(len(used), -1), axis=1)
-    _, group, count = np.unique(key, axis=0, return_inverse=True, return_counts=True)
+    ancestors, codes = draws.networks.ancestors[used], draws.networks.parent_codes[used]
+    between = ancestors[:, i, :] & (ancestors[:, :, j] | (np.arange(codes.shape[1]) == j))
+    # All that the effect depends on: the parents of the variables on the way.
+    _, group, count = np.unique((between * codes).sum(axis=1), return_inverse=True, return_counts=True)
     weight, values, group = draws.weights[used], draws.values[used, at], group.ravel()
     total, squares = np.bincount(group, weight), np.bincount(group, weight**2)
     mean = np.bincount(group, weight * values) / total
@@ -183,33 +182,54 @@ def observed(posterior: Posterior) -> Observed | None:
     return Observed(mean[1:] - mean[0], np.sqrt(square[1:] + square[0]))
 
 
-def counter_check(posterior: Posterior, i: int, j: int, step: float = 1.0) -> pd.DataFrame:
-    """What contexts that probably hit i show of its effect on j: the change of j over the change of i, times `step`.
+class Ratio(NamedTuple):
+    """What context k shows of the effects of one variable on all others: ratio of changes, half its 90 % interval."""
 
-    The ratio is the effect where i is the only target. Its interval is by the delta method as if both changes were
-    independent: √(se_j² + r² se_i²) / |change of i|.
+    k: int
+    value: Float[np.ndarray, " d"]
+    half: Float[np.ndarray, " d"]
+    others: tuple[str, ...]
+
+
+def ratios(posterior: Posterior, i: int) -> list[Ratio]:
+    """The change of every variable over the change of i, in the contexts that probably hit i and moved it.
+
+    The ratio is the effect where i is the only target; `others` names more of them. Its interval is by the delta
+    method as if both changes were independent: √(se_j² + r² se_i²) / |change of i|.
     """
-    found, p = observed(posterior), posterior.target_probabilities()
-    rows = []
-    for k in np.flatnonzero(p[:, i] > 0.5) if found is not None else []:
-        assert found is not None
-        move, error = found.difference[k, i], found.error[k, i]
+    seen, p = observed(posterior), posterior.target_probabilities()
+    found = []
+    for k in np.flatnonzero(p[:, i] > 0.5).tolist() if seen is not None else []:
+        assert seen is not None
+        move, error = seen.difference[k, i], seen.error[k, i]
         if not abs(move) > 2 * error:  # a ratio of noise says nothing
             continue
-        ratio = found.difference[k, j] / move
-        half = _NORMAL_90 * np.hypot(found.error[k, j], ratio * error) / abs(move)
-        scale = step * Units.of(posterior).scaling.weights(np.ones((posterior.n_variables,) * 2))[i, j]
-        others = [name for n, name in enumerate(posterior.variables) if p[k, n] > 0.5 and n != i]
-        low, high = sorted((scale * (ratio - half), scale * (ratio + half)))
-        rows.append((posterior.contexts[k], scale * ratio, low, high, ", ".join(others)))
+        ratio = seen.difference[k] / move
+        half = _NORMAL_90 * np.hypot(seen.error[k], ratio * error) / abs(move)
+        scale = Units.of(posterior).scaling.scale
+        others = tuple(name for n, name in enumerate(posterior.variables) if p[k, n] > 0.5 and n != i)
+        found.append(Ratio(k, ratio * scale / scale[i], half * scale / scale[i], others))
+    return found
+
+
+def counter_check(posterior: Posterior, source: str, target: str, step: float = 1.0) -> pd.DataFrame:
+    """What contexts that probably hit the source show of its effect: `ratios` of one target, times `step`."""
+    i, j = variable(posterior, source), variable(posterior, target)
+    rows = [
+        (
+            posterior.contexts[k],
+            *(step * np.array([value[j], value[j] - half[j], value[j] + half[j]])),
+            ", ".join(others),
+        )
+        for k, value, half, others in ratios(posterior, i)
+    ]
     return pd.DataFrame(rows, columns=["context", "observed", "observed_q05", "observed_q95", "other_targets"])
 
 
 def effects(posterior: Posterior, modules: Sequence[str] = (), seed: int = 0) -> Answer:
     """The total effects of all pairs that some draw connects, the most probable first, each with its counter-check.
 
-    `observed` is the ratio of `counter_check` in the context `observed_in` that hits the cause most probably, alone
-    where there is such a context.
+    `observed` is what the context `observed_in` shows (`ratios`), one that hits the cause alone where there is one.
     """
     d = posterior.n_variables
     every = np.argwhere(~np.eye(d, dtype=bool))
@@ -220,22 +240,17 @@ def effects(posterior: Posterior, modules: Sequence[str] = (), seed: int = 0) ->
     names = [[posterior.variables[v] for v in side.tolist()] for side in pairs.T]
     table = pd.DataFrame({"source": names[0], "target": names[1]}).assign(**summary(draws, pairs))
     steps = reference(posterior)[1] if draws.per_sd else np.ones(d)
-    checks = [_best(counter_check(posterior, i, j, float(steps[i]))) for i, j in pairs.tolist()]
-    table["observed"], table["observed_in"] = [c[0] for c in checks], [c[1] for c in checks]
+    sources = np.unique(pairs[:, 0]).tolist()
+    best = {i: min(ratios(posterior, i), key=lambda ratio: len(ratio.others), default=None) for i in sources}
+    checks = [(best[i], i, j) for i, j in pairs.tolist()]
+    table["observed"] = [np.nan if ratio is None else float(steps[i] * ratio.value[j]) for ratio, i, j in checks]
+    table["observed_in"] = ["" if ratio is None else posterior.contexts[ratio.k] for ratio, _, _ in checks]
     order = ["zero_by_graph", "source", "target"]
     table = table.sort_values(order, ignore_index=True)
     sure = table[table["zero_by_graph"] < 0.5]
     per = "one standard deviation" if draws.per_sd else "one unit"
     text = f"{len(sure)} of {len(every)} ordered pairs probably have an effect; each is that of {per} of the source."
     return Answer("effects", text + Units.of(posterior).words(posterior.variables, range(d)), table)
-
-
-def _best(check: pd.DataFrame) -> tuple[float, str]:
-    """The observed effect of the context that hits the cause alone, if there is one."""
-    if not len(check):
-        return np.nan, ""
-    row = check.iloc[int(np.argmin(check["other_targets"].str.len()))]
-    return float(row.observed), str(row.context)
 
 
 def effect(posterior: Posterior, source: str, target: str, modules: Sequence[str] = (), seed: int = 0) -> Answer:
@@ -247,7 +262,7 @@ def effect(posterior: Posterior, source: str, target: str, modules: Sequence[str
     draws = effect_draws(posterior, pairs, modules, seed)
     found = {name: float(values[0]) for name, values in summary(draws, pairs).items()}
     step = float(reference(posterior)[1][i]) if draws.per_sd else 1.0
-    check = counter_check(posterior, i, j, step)
+    check = counter_check(posterior, source, target, step)
     rows = [{"evidence": "model", **found}]
     for seen in check.itertuples():
         evidence = f"context {seen.context}" + (f" (also hit: {seen.other_targets})" if seen.other_targets else "")
@@ -262,8 +277,9 @@ def _effect_words(source: str, target: str, found: dict[str, float], per_sd: boo
     if zero == 1:
         return f"{source} has no effect on {target}: no draw has a directed path between them."
     step = "one standard deviation of the control" if per_sd else "1"
+    doubt = f"{source} probably has no effect on {target}; on average over all graphs raising it" if zero > 0.5 else ""
     head = (
-        f"Raising {source} by {step} changes {target} by {found['effect']:.3g} "
+        f"{doubt or f'Raising {source}'} by {step} changes {target} by {found['effect']:.3g} "
         f"(90 % interval {found['q05']:.3g} to {found['q95']:.3g})"
     )
     flips = min(positive, negative)

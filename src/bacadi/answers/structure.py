@@ -9,10 +9,10 @@ from bacadi.data.text import quoted
 from bacadi.errors import ConfigError
 from bacadi.graph.dag import transitive_closure
 from bacadi.posterior.posterior import Posterior
+from bacadi.posterior.summaries import blocks
 from bacadi.posterior.tables import TARGET_LOG_ODDS
 
 HIT, DOWNSTREAM, UNEXPLAINED, UNCHANGED = "hit directly", "moved only downstream", "moved, not explained", "unchanged"
-_BLOCK = 1000  # draws whose ancestors are found at once
 _SURE = 2.0  # half 90 % intervals, 3.3 standard errors: chance moves one variable in a thousand so far
 _LISTED = 5
 
@@ -95,17 +95,20 @@ def context_did(posterior: Posterior, name: str) -> Answer:
 
 def _did_words(name: str, table: pd.DataFrame) -> str:
     parts = []
-    for word, verb in ((HIT, "hit"), (DOWNSTREAM, "moved through them"), (UNEXPLAINED, "moved unexplained")):
+    for word, phrase in (
+        (HIT, f"{name} hit {{}} directly"),
+        (DOWNSTREAM, "{} moved only downstream"),
+        (UNEXPLAINED, "{} moved, which no target explains"),
+    ):
         rows = table[table["what"] == word]
         if len(rows):
             named = [f"{r.variable}{_moved(r.change)}" for r in rows.head(_LISTED).itertuples()]
             more = f" and {len(rows) - _LISTED} more" if len(rows) > _LISTED else ""
-            parts.append(f"{verb} {', '.join(named)}{more}")
+            parts.append(phrase.format(", ".join(named) + more))
+        elif word == HIT:
+            parts.append(f"{name} hit no variable with more than 50 %")
     quiet = int((table["what"] == UNCHANGED).sum())
-    parts.append(
-        f"left {'all' if quiet == len(table) else quiet} {'variable' if quiet == 1 else 'variables'} unchanged"
-    )
-    return f"{name} {'; it '.join(parts)}."
+    return f"{'; '.join(parts)}; {quiet} of {len(table)} variables are unchanged."
 
 
 def _moved(change: float) -> str:
@@ -158,8 +161,7 @@ def _downstream(posterior: Posterior, k: int) -> Float[np.ndarray, " d"]:
     d = posterior.n_variables
     graphs, targets = posterior.graph.reshape(-1, d, d), posterior.intervention_target[:, :, k].reshape(-1, d)
     weights, total = posterior.weights.ravel(), np.zeros(d)
-    kept = np.flatnonzero(weights)
-    for block in np.split(kept, range(_BLOCK, len(kept), _BLOCK)):
+    for block in blocks(len(graphs), d):
         hit: Bool[np.ndarray, "n d"] = targets[block] != 0
         reached = (transitive_closure(graphs[block]) & hit[:, :, None]).any(axis=1) & ~hit
         total += weights[block] @ reached

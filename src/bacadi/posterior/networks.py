@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int, Int8
+from jaxtyping import Bool, Float, Int, Int8, UInt64
 
 from bacadi.config.codec import Place, decode
 from bacadi.data.contexts import Scaling
@@ -159,6 +159,15 @@ class DrawnNetworks:
     def ancestors(self) -> Bool[np.ndarray, "n d d"]:
         """Whether a directed path leads from i to j."""
         return transitive_closure(self.graphs)
+
+    @cached_property
+    def parent_codes(self) -> UInt64[np.ndarray, "n d"]:
+        """A random number for each variable with each of its sets of parents: sums tell parts of graphs apart."""
+        rng = np.random.default_rng(0)
+        columns = [
+            rng.integers(2**63, size=len(group.parents), dtype=np.uint64)[group.of_draw] for group in self.parent_groups
+        ]
+        return np.stack(columns, axis=1)
 
     @property
     def is_linear(self) -> bool:

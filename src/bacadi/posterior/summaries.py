@@ -1,6 +1,6 @@
 """Summaries of weighted draws as functions of arrays: distinct graphs, consensus graph, moments and quantiles."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from bacadi.graph.dag import transitive_closure
 
 # Sums of the same weights in another order differ in the last bits; what agrees to this many digits is a tie.
 _TIE_DIGITS = 12
-_BLOCK = 1000  # draws whose ancestors are found at once, for the sake of memory
+_BLOCK_BYTES = 2**24  # of graphs whose ancestors are found at once
 
 Matrix = Float[np.ndarray, "d d"]
 PerDraw = Float[np.ndarray, "n *dims"]
@@ -56,10 +56,19 @@ def ancestor_probabilities(
     [[0.0, 0.5, 0.5], [0.0, 0.0, 0.5], [0.0, 0.0, 0.0]]
     """
     total = np.zeros(graphs.shape[1:])
-    for at in range(0, len(graphs), _BLOCK):
-        block = slice(at, at + _BLOCK)
+    for block in blocks(*graphs.shape[:2]):
         total += np.einsum("n,nij->ij", weights[block], transitive_closure(graphs[block]))
     return total / weights.sum()
+
+
+def blocks(n_draws: int, n_variables: int) -> Iterator[slice]:
+    """Slices of draws whose graphs fit into 16 MB.
+
+    >>> list(blocks(3, 4096))
+    [slice(0, 1, None), slice(1, 2, None), slice(2, 3, None)]
+    """
+    size = max(_BLOCK_BYTES // max(n_variables, 1) ** 2, 1)
+    return (slice(start, min(start + size, n_draws)) for start in range(0, n_draws, size))
 
 
 def consensus(probability: Matrix, threshold: float, names: tuple[str, ...]) -> Int8[np.ndarray, "d d"]:
