@@ -15,6 +15,7 @@ from bacadi.data.contexts import ContextData
 from bacadi.errors import NoClosedForm
 from bacadi.evidence.collapsed import EffectKind, EffectStates
 from bacadi.evidence.effects import effect_states
+from bacadi.evidence.gram import reach
 from bacadi.evidence.reading import RowsEvidence, collapse, evidence_of
 from bacadi.graph.enumerate import all_dags
 from bacadi.graph.equivalence import cpdag
@@ -41,10 +42,12 @@ RENEWED = SoftGaussian((), True)
 
 
 def some_data(seed: int, counts: tuple[int, ...] = (12, 6, 5, 1, 4), d: int = D) -> ContextData:
-    """Correlated columns away from 0; one context has a single row."""
+    """Correlated columns away from 0; one context has a single row, two of the others have moved a column far."""
     rng = np.random.default_rng(seed)
     context = np.repeat(np.arange(len(counts)), counts)
     x = rng.normal(size=(len(context), d)) @ rng.normal(size=(d, d)) + rng.normal(size=d)
+    x[context == 1, 0] += 5.0
+    x[context == 4, -1] -= 8.0
     names = tuple(f"x{j}" for j in range(d)), tuple(f"k{k}" for k in range(1, len(counts)))
     return ContextData(x, context, *names, "obs")
 
@@ -97,8 +100,8 @@ def drifting(
     state: np.ndarray,
     drift: tuple[float, float],
 ) -> float:
-    """The evidence where every context but the observational one has a shift and, for each parent, a change of its
-    coefficient, with these standard deviations in units of σ."""
+    """The evidence where every context but the observational one has a shift and, where it has moved a parent, a
+    change of its coefficient, with these standard deviations in units of σ, the latter times √reach of the parents."""
     of_row = np.concatenate([[0], state])[data.context]
     kind, value = states.kind[of_row], states.value[of_row]
     y, z = data.x[:, node], data.x[:, parents]
@@ -111,7 +114,9 @@ def drifting(
     # Without an intercept, none is left that could change beside the slopes.
     moves = same & (data.context > 0)[:, None]
     alone = moves & ~changed if book.intercept is None else moves
-    added += np.where(alone, drift[0] ** 2, 0.0) + np.where(moves, drift[1] ** 2 * (z @ z.T), 0.0)
+    moved = reach(data, data.counts.astype(float))[:, parents].max(axis=1, initial=0.0)
+    slope = drift[1] ** 2 * np.concatenate([[0.0], moved])[data.context][:, None]
+    added += np.where(alone, drift[0] ** 2, 0.0) + np.where(moves, slope * (z @ z.T), 0.0)
     total = dense(book, y[own], z[own], added[np.ix_(own, own)])
     for k, s in enumerate(state):
         rows = data.context == k + 1

@@ -27,6 +27,10 @@ Outliers = Annotated[
     str | None,
     typer.Option(help="Rows far off given the rest of the row: keep, drop, or auto (drop where tails are heavy)."),
 ]
+Spikes = Annotated[
+    str | None,
+    typer.Option(help="Cells with a value that many rows share: keep, or auto (missing where it says nothing)."),
+]
 Block = Annotated[str | None, typer.Option(help="Column of batches, donors or days, each with its own intercept.")]
 
 

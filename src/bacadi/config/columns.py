@@ -5,6 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from bacadi.config.choices import REFUSED, Choice, option, rules_of, shown
 from bacadi.config.codec import Place, Table, build
 from bacadi.config.layers import DATA, read_sections
@@ -13,6 +15,7 @@ from bacadi.data.changes import far_rows
 from bacadi.data.checks import Finding, note
 from bacadi.data.contexts import ContextData
 from bacadi.data.doctor import Diagnosis, examine
+from bacadi.data.shapes import unmeasured
 from bacadi.data.symptoms import has_tails, symptoms
 from bacadi.data.text import counted, listed, quoted
 from bacadi.data.transforms import AUTO, KINDS, NONE
@@ -36,7 +39,9 @@ class Columns(Choice):
     each context; rows with missing cells are refused, dropped, or completed several times (`impute`), and
     `missing_value` is a number that stands for a missing cell (-999, or 0 where nothing was measured). `block` is a
     column of labels (batch, donor, day), each with an intercept of its own. `outliers` leaves out rows that are far off
-    given the rest of their row (`changes.far_rows`), always or, with "auto", where a column has heavy tails.
+    given the rest of their row (`changes.far_rows`), always or, with "auto", where a column has heavy tails. With
+    `spikes` "auto", cells with a value that many rows share and that says nothing of the row (`shapes.unmeasured`) are
+    taken for missing and completed.
 
     >>> Columns(transform=("Raf=log", "Mek=none")).maps()
     {'Raf': 'log', 'Mek': 'none'}
@@ -50,6 +55,7 @@ class Columns(Choice):
     missing: str = option(REFUSE, among=(REFUSE, DROP, IMPUTE))
     missing_value: float | None = option(None, none="none")
     outliers: str = option(AUTO, among=(KEEP, DROP, AUTO))
+    spikes: str = option(AUTO, among=(KEEP, AUTO))
     block: str | None = option(None, none="none")
 
     def __post_init__(self) -> None:
@@ -110,8 +116,15 @@ class Columns(Choice):
         found: Diagnosis = examination.diagnosis
         if not found.ok:
             return Reading(None, found.with_findings(notes))
-        data = examination.data().transformed(self.maps())
-        told = [note("transform", sentence) for sentence in data.transforms.words(data.variables)]
+        data, told = examination.data(), []
+        if self.spikes == AUTO and (empty := unmeasured(data.x, data.context)).any():
+            at = np.flatnonzero(empty.any(axis=0))
+            values = listed([f"{data.variables[j]} = {data.x[empty[:, j], j][0]:g}" for j in at], 3)
+            what = f"Values that many rows share and that say nothing of their row ({values}), {empty.mean():.1%} of"
+            told.append(note("spikes", f"{what} all cells, are taken for missing and completed (not: --spikes keep)."))
+            data = replace(data, x=np.where(empty, np.nan, data.x))
+        data = data.transformed(self.maps())
+        told += [note("transform", sentence) for sentence in data.transforms.words(data.variables)]
         if self.outliers == DROP or (self.outliers == AUTO and has_tails(data)):
             far = far_rows(data.x, data.context)
             what = f"{counted(int(far.sum()), 'row')} of {data.n_rows} ({far.mean():.1%}) are far off given the rest"
@@ -120,7 +133,7 @@ class Columns(Choice):
         return Reading(data, found.with_findings([*notes, *told, *symptoms(data)]))
 
 
-PLAIN = Columns(transform=(NONE,), outliers=KEEP)
+PLAIN = Columns(transform=(NONE,), outliers=KEEP, spikes=KEEP)
 """Columns as they are: what a run did whose record says nothing of columns."""
 
 

@@ -93,6 +93,8 @@ class ContextData:
     context have no row with `context == 0`. `x` is what was given, mapped by `transforms` and then scaled, so that
     `transforms.inverse(scaling.invert(x))` leads back; `original` does that. `block[n]` is the block of a row (batch,
     donor, day), named `blocks[block[n]]`, None where there are none. A missing cell is NaN; `fit` completes it.
+    `weight[n, j]`, at most 1, is how much row n counts in what the mechanism of j has to explain (None: fully); `fit`
+    sets it where tails are heavy.
 
     >>> x = np.array([[0.0, 1.0], [2.0, 1.5], [5.0, 0.5]])
     >>> data = ContextData(x, np.array([0, 0, 1]), ("a", "b"), ("ko",), "wt")
@@ -111,6 +113,7 @@ class ContextData:
     transforms: Transforms = field(default=None)  # type: ignore[assignment]
     block: Int[np.ndarray, " n"] | None = None
     blocks: tuple[str, ...] = ()
+    weight: Float[np.ndarray, "n d"] | None = None
 
     def __post_init__(self) -> None:
         n, d = self.x.shape
@@ -196,8 +199,10 @@ class ContextData:
                 raise ConfigError(f"There is no variable {quoted(name)}{closest(name, self.variables)}; name a column.")
         at = np.array([self.variables.index(name) for name in variables], dtype=int)
         scaling = Scaling(self.scaling.shift[at], self.scaling.scale[at])
-        kept = self.transforms.at(at)
-        return replace(self, x=self.x[:, at], variables=tuple(variables), scaling=scaling, transforms=kept)
+        kept, weight = self.transforms.at(at), None if self.weight is None else self.weight[:, at]
+        return replace(
+            self, x=self.x[:, at], variables=tuple(variables), scaling=scaling, transforms=kept, weight=weight
+        )
 
     def without(self, variables: Sequence[str]) -> "ContextData":
         """The data without some variables.
@@ -211,8 +216,8 @@ class ContextData:
 
     def rows(self, at: Shaped[np.ndarray, " m"]) -> "ContextData":
         """The data of some rows, by position or by a mask."""
-        block = None if self.block is None else self.block[at]
-        return replace(self, x=self.x[at], context=self.context[at], block=block)
+        block, weight = (None if part is None else part[at] for part in (self.block, self.weight))
+        return replace(self, x=self.x[at], context=self.context[at], block=block, weight=weight)
 
     def thinned(self, step: int) -> "ContextData":
         """Every `step`-th row of each context, from its first, in the order of the rows.

@@ -55,7 +55,7 @@ def completed(rng: np.random.Generator, data: ContextData) -> ContextData:
         drawn = np.zeros_like(z)
         for at, mean in zip(rows, means, strict=True):
             drawn[at] = _draw_mean(rng, means, mean, variance / len(at))
-        z = _draw_cells(rng, z, missing, drawn, precision)
+        z = draw_cells(rng, z, missing, drawn, precision)
     return replace(data, x=np.where(missing, centre + scale * z, data.x))
 
 
@@ -75,14 +75,14 @@ def _wishart(rng: np.random.Generator, freedom: int, scale: Float[np.ndarray, "d
     return factor @ factor.T
 
 
-def _draw_cells(
+def draw_cells(
     rng: np.random.Generator,
     z: Rows,
     missing: Bool[np.ndarray, "n d"],
-    mean: Column,
+    mean: Rows | Column,
     precision: Float[np.ndarray, "d d"],
 ) -> Rows:
-    """Rows with their missing cells drawn, one column after the other, given all the others."""
+    """Rows of a Gaussian with their missing cells drawn, one column after the other, given all the others."""
     off = z - mean
     for j in np.flatnonzero(missing.any(axis=0)):
         at = missing[:, j]

@@ -8,7 +8,8 @@ context is centred and scaled by itself and the residuals are pooled. The doctor
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
+from scipy.special import chdtrc
 
 Rows = Float[np.ndarray, "n d"]
 Contexts = Int[np.ndarray, " n"]
@@ -57,7 +58,7 @@ class Shapes(NamedTuple):
 def residuals(x: Rows, context: Contexts) -> Rows:
     """Each value minus the mean of its context, over its standard deviation there.
 
-    NaN in contexts of fewer than `LEAST_ROWS` rows and where a context holds a column constant.
+    NaN where it is missing, in contexts of fewer than `LEAST_ROWS` values and where these are constant.
 
     >>> x, context = np.array([[1.0], [2.0], [3.0], [4.0], [5.0], [9.0]]), np.array([0, 0, 0, 0, 0, 1])
     >>> residuals(x, context).ravel().round(1).tolist()
@@ -66,10 +67,13 @@ def residuals(x: Rows, context: Contexts) -> Rows:
     z = np.full(x.shape, np.nan)
     for k in np.unique(context):
         rows = x[context == k]
-        if len(rows) >= LEAST_ROWS:
-            spread = rows.std(axis=0)
-            varies = spread > 1e-12 * np.abs(rows).max(axis=0)
-            z[context == k] = np.where(varies, (rows - rows.mean(axis=0)) / np.where(varies, spread, 1.0), np.nan)
+        there = ~np.isnan(rows)
+        n = there.sum(axis=0)
+        values = np.where(there, rows, 0.0)
+        mean = values.sum(axis=0) / np.maximum(n, 1)
+        spread = np.sqrt((np.where(there, rows - mean, 0.0) ** 2).sum(axis=0) / np.maximum(n, 1))
+        varies = (spread > 1e-12 * np.abs(values).max(axis=0, initial=0.0)) & (n >= LEAST_ROWS)
+        z[context == k] = np.where(varies, (rows - mean) / np.where(varies, spread, 1.0), np.nan)
     return z
 
 
@@ -126,6 +130,53 @@ def spikes(x: Rows, context: Contexts) -> tuple[PerColumn, PerColumn]:
         if len(values):
             share[j], at[j] = counts.max() / counts.sum(), values[np.argmax(counts)]
     return share, at
+
+
+_LEAST_SPIKE, _NEXT, _EACH_SIDE = 0.05, 5, 0.02
+_BY_CONTEXT, _BY_OTHERS = 1e-4, 5.0
+
+
+def unmeasured(x: Rows, context: Contexts) -> Bool[np.ndarray, "n d"]:
+    """Cells with a value that stands for "not measured", as far as the numbers tell.
+
+    Such a value is shared by many rows where others are hardly shared, lies within the column and not at its end (what
+    is at an end may be a limit of detection, which says that the true value is beyond), is as frequent in every
+    context, wherever that has the column, and does not depend on the other columns: it says nothing of the row.
+
+    >>> rng = np.random.default_rng(0)
+    >>> x, context = rng.normal(size=(300, 2)), np.repeat([0, 1], 150)
+    >>> gone = rng.random(300) < 0.3
+    >>> x[gone, 0], x[x[:, 1] < 0, 1] = 0.0, 0.0
+    >>> unmeasured(x, context).sum(axis=0).tolist() == [gone.sum(), 0]
+    True
+    """
+    share, at = spikes(x, context)
+    n, cells = len(x), np.zeros(x.shape, dtype=bool)
+    z = np.nan_to_num(residuals(x, context))
+    for j in np.flatnonzero(share > _LEAST_SPIKE):
+        column = x[:, j]
+        hit = column == at[j]
+        others = column[~hit & ~np.isnan(column)]
+        if min((others < at[j]).sum(), (others > at[j]).sum()) < _EACH_SIDE * n:
+            continue
+        next_count = np.unique(others, return_counts=True)[1].max(initial=0)
+        counts = np.bincount(context)[np.unique(context)]
+        hits = np.bincount(context, weights=hit)[np.unique(context)]
+        if hit.sum() < _NEXT * next_count or _homogeneity(hits, counts) < _BY_CONTEXT:
+            continue
+        off = np.where(hit, 1.0, 0.0) - (hits / counts)[np.searchsorted(np.unique(context), context)]
+        along = np.delete(z, j, axis=1)
+        norm = np.sqrt((along**2).sum(axis=0) * (off**2).mean())
+        if np.abs(off @ along / np.where(norm > 0, norm, np.inf)).max(initial=0.0) < _BY_OTHERS:
+            cells[:, j] = hit
+    return cells
+
+
+def _homogeneity(hits: PerColumn, counts: PerColumn) -> float:
+    """p-value of equal shares in all groups (χ²)."""
+    share = hits.sum() / counts.sum()
+    statistic = float(((hits - counts * share) ** 2 / (counts * share * (1 - share))).sum())
+    return float(chdtrc(max(len(counts) - 1, 1), statistic))
 
 
 # ------------------------------------------------------------------------------------------ rows that follow each other

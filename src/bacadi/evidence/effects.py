@@ -113,7 +113,7 @@ class _ByWidth(NamedTuple):
 def _hard_by_width(effect: HardGaussian, sums: effects.Moments) -> _ByWidth:
     noise = effect.noise.conjugate()
     ratio = np.square(noise.widths)[:, None, None] * effect.mean_prior_std**2 / (noise.variance or 1.0)
-    count, offset = sums.n_rows[:, None], sums.mean - effect.mean_prior_mean
+    count, offset = sums.n_rows, sums.mean - effect.mean_prior_mean
     squares = sums.squares + count * offset**2 / (1 + count * ratio)
     log_p = -0.5 * np.log1p(count * ratio) - 0.5 * count * LOG_2PI
     if noise.variance is not None:
@@ -137,7 +137,7 @@ def draw_hard_effects(
     if hard is None:
         return {}
     sums, noise = moments(data, power), hard.noise.conjugate()
-    count, offset = sums.n_rows[:, None], sums.mean - hard.mean_prior_mean
+    count, offset = sums.n_rows, sums.mean - hard.mean_prior_mean
     dims, shape = ("context", "node"), (n, *offset.shape)
     ratios, by_width, log_p = _hard_by_width(hard, sums)
     cumulative = np.cumsum(np.exp(log_p - logsumexp(log_p, axis=0)), axis=0)

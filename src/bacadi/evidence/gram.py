@@ -25,7 +25,7 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int8
+from jaxtyping import Bool, Float, Int, Int8
 from scipy.special import gammaln
 
 from bacadi.data.contexts import ContextData
@@ -64,18 +64,21 @@ class Regression(NamedTuple):
 class GramTables(NamedTuple):
     """Everything a local score depends on; column d of `gram` belongs to the column of ones.
 
-    `total[b]` is the sum over contexts that are all untouched and drift by τ² = `drift[b]`, which adds `drift_log[b]`
-    to the log evidence: the log share of this τ and the determinants of all contexts. Where slopes drift as well, by
-    `slope[b]` > 0, both are without it: what a context then adds depends on the parents.
+    Where rows count differently for every node (`ContextData.weight`) all sums are by node (G = d), else they are of
+    all nodes together (G = 1); `group` has the index of a node. `total[g, b]` is the sum over contexts that are all untouched and drift by τ² = `drift[b]`, which adds
+    `drift_log[g, b]` to the log evidence: the log share of this τ and the determinants of all contexts. `reach[k, i]` times `slope[b]` is
+    the variance of what the context k changes in coefficients of the parent i, 0 where it did not move it.
     """
 
-    gram: Float[np.ndarray, "K D D"]
-    total: Float[np.ndarray, "B D D"]
-    rows: Float[np.ndarray, " K"]
-    n_rows: float
+    gram: Float[np.ndarray, "G K D D"]
+    total: Float[np.ndarray, "G B D D"]
+    rows: Float[np.ndarray, "G K"]
+    n_rows: Float[np.ndarray, " G"]
+    group: Int[np.ndarray, " d"]
     drift: Float[np.ndarray, " B"]
     slope: Float[np.ndarray, " B"]
-    drift_log: Float[np.ndarray, " B"]
+    reach: Float[np.ndarray, "M d"]
+    drift_log: Float[np.ndarray, "G B"]
     prior: Regression
     kind: Int8[np.ndarray, " T"]
     value: Float[np.ndarray, " T"]
@@ -171,10 +174,19 @@ def gather(gram, columns, matrix):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def farthest(tables, k, columns):  # type: ignore[no-untyped-def]
+    """How far context k has moved the parent that it has moved most."""
+    far = 0.0
+    for a in range(len(columns) - 1 - tables.prior.n_fixed):
+        far = max(far, tables.reach[k, columns[a]])
+    return far
+
+
+@compiled
 def change_factor(tables, k, columns, ratio, slope, shift):  # type: ignore[no-untyped-def]
     """L with L L' = A_ZZ/ρ + V⁻¹ of context k, and log |V (A_ZZ/ρ + V⁻¹)|: its noise variance is ρσ², the coefficients
     of parents change by N(0, slope σ²), the intercept by N(0, shift σ²)."""
-    gram, n = tables.gram[k + 1], len(columns) - 1 - max(tables.prior.n_fixed - 1, 0)
+    gram, n = tables.gram[tables.group[columns[-1]], k + 1], len(columns) - 1 - max(tables.prior.n_fixed - 1, 0)
     n_parents = len(columns) - 1 - tables.prior.n_fixed
     lower, log_det = np.zeros((n, n)), 0.0
     for a in range(n):
@@ -197,7 +209,7 @@ def change_factor(tables, k, columns, ratio, slope, shift):  # type: ignore[no-u
 def change(tables, k, columns, ratio, slope, shift, matrix):  # type: ignore[no-untyped-def]
     """Take from the matrix what changed coefficients explain, A_Z' (A_ZZ + V⁻¹)⁻¹ A_Z with A over ρ, and return
     -½ log |V (…)|."""
-    gram, size = tables.gram[k + 1], len(columns)
+    gram, size = tables.gram[tables.group[columns[-1]], k + 1], len(columns)
     lower, log_det = change_factor(tables, k, columns, ratio, slope, shift)
     n = len(lower)
     solved = np.empty((n, size))
@@ -218,21 +230,21 @@ def pooled(tables, b, node, columns, state, matrix):  # type: ignore[no-untyped-
     """Gram matrix of the rows that the mechanism of `node` explains under the drift b, their number, and the constants
     of drift and effects."""
     ones, size, drift, slope = tables.hard_log_evidence.shape[1], len(columns), tables.drift[b], tables.slope[b]
-    gather(tables.total[b], columns, matrix)
-    n_rows, constant = tables.n_rows, tables.drift_log[b]
+    g = tables.group[node]
+    gather(tables.total[g, b], columns, matrix)
+    n_rows, constant = tables.n_rows[g], tables.drift_log[g, b]
     for k in range(len(state)):
         s = state[k]
-        if s == 0:
-            if slope > 0:
-                constant += change(tables, k, columns, 1.0, slope, drift, matrix)
+        soft = slope * farthest(tables, k, columns) if slope > 0 else 0.0
+        if s == 0 and soft == 0:
             continue
-        gram, n, kind, value = tables.gram[k + 1], tables.rows[k + 1], tables.kind[s], tables.value[s]
-        # The context enters `total` as untouched: A - before s s', or with slopes that drift as A.
-        before, weight, deflate = (0.0 if slope > 0 else drift / (1 + n * drift)), 0.0, 0.0
+        gram, n, kind, value = tables.gram[g, k + 1], tables.rows[g, k + 1], tables.kind[s], tables.value[s]
+        # The context enters `total` as untouched: A - before s s'.
+        before, weight, deflate = drift / (1 + n * drift), 0.0, 0.0
         if before > 0:
             constant += 0.5 * math.log(1 + n * drift)
         ratio, gone = 1.0, kind == HARD or (kind == SOFT and value == 0)
-        shift, soft = (value * value + drift if kind == SHIFT else drift), slope
+        shift = value * value + drift if kind in (SHIFT, SOFT) else drift
         if gone:
             weight = 1.0
             n_rows -= n
@@ -243,7 +255,7 @@ def pooled(tables, b, node, columns, state, matrix):  # type: ignore[no-untyped-
             weight = 1.0 - 1.0 / ratio
             constant -= 0.5 * n * math.log(ratio)
         elif kind == SOFT:
-            shift, soft = value * value + drift, value * value + slope
+            soft += value * value
         if not gone and soft == 0:
             deflate = shift / (ratio * (ratio + n * shift))
             constant -= 0.5 * math.log(1 + n * shift / ratio)
@@ -276,8 +288,9 @@ def local_score(tables, node, parents, n_parents, state):  # type: ignore[no-unt
     score += half_log
     for k in range(len(state)):
         if tables.kind[state[k]] == SOFT and tables.value[state[k]] == 0:
-            gather(tables.gram[k + 1], columns, matrix)
-            score += half_log + regression_log_evidence(tables.prior, columns, matrix, tables.rows[k + 1])
+            g = tables.group[node]
+            gather(tables.gram[g, k + 1], columns, matrix)
+            score += half_log + regression_log_evidence(tables.prior, columns, matrix, tables.rows[g, k + 1])
     return score
 
 
@@ -338,13 +351,15 @@ def draw_mechanism(rng, tables, node, columns, state):  # type: ignore[no-untype
 def draw_soft(rng, tables, k, node, columns, value, usual):  # type: ignore[no-untyped-def]
     """σ and coefficients that a soft effect has put in place of the usual ones: drawn anew, or changed."""
     b, std, coefficients = usual
-    square = value * value
+    square, g = value * value, tables.group[node]
+    gram = tables.gram[g, k + 1]
     if value == 0:
         matrix = np.empty((len(columns), len(columns)))
-        gather(tables.gram[k + 1], columns, matrix)
-        return draw_regression(rng, tables.prior, columns, matrix, tables.rows[k + 1])
-    own, gram = coefficients.copy(), tables.gram[k + 1]
-    lower, _ = change_factor(tables, k, columns, 1.0, square + tables.slope[b], square + tables.drift[b])
+        gather(gram, columns, matrix)
+        return draw_regression(rng, tables.prior, columns, matrix, tables.rows[g, k + 1])
+    own = coefficients.copy()
+    slope = square + tables.slope[b] * farthest(tables, k, columns)
+    lower, _ = change_factor(tables, k, columns, 1.0, slope, square + tables.drift[b])
     n = len(lower)
     if n > 0:
         left = np.empty(n)
@@ -391,10 +406,11 @@ def draw_mechanisms(rng, tables, graphs, states):  # type: ignore[no-untyped-def
             for k in range(m):
                 kind, value = tables.kind[state[k]], tables.value[state[k]]
                 if kind == SHIFT:
-                    gram, residual = tables.gram[k + 1], tables.gram[k + 1, node, d]
+                    g = tables.group[node]
+                    gram, residual = tables.gram[g, k + 1], tables.gram[g, k + 1, node, d]
                     for a in range(len(coefficients)):
                         residual -= coefficients[a] * gram[columns[a], d]
-                    precision = tables.rows[k + 1] + 1 / (value**2 + tables.drift[b])
+                    precision = tables.rows[g, k + 1] + 1 / (value**2 + tables.drift[b])
                     shift[at, k, node] = residual / precision + std / math.sqrt(precision) * rng.standard_normal()
                 elif kind == SOFT:
                     own_std, changed = draw_soft(rng, tables, k, node, columns, value, usual)
@@ -419,16 +435,22 @@ class GramEvidence(AbstractEvidence):
         self.n_variables, self.n_contexts, self.states = data.n_variables, data.n_contexts, states
         blocks = data.block[:, None] == np.arange(n_blocks(data)) if data.block is not None else data.x[:, :0]
         design = np.column_stack([data.x, np.ones(data.n_rows), blocks])
-        gram, rows = np.stack([block.T @ block for block in data.by_context(design)]), data.counts.astype(float)
-        if states.power is not None:
-            gram, rows = states.power[:, None, None] * gram, states.power * rows
-        square, slope, n = np.square(states.drift.stds)[:, None], np.square(states.drift.slopes), rows[1:]
-        alone = np.where(slope[:, None] > 0, 0.0, square)  # the drift where it is one of the intercept alone
-        sums, deflate = gram[1:, :, data.n_variables], alone / (1 + n * alone)
-        total = gram.sum(axis=0) - np.einsum("bk,ki,kj->bij", deflate, sums, sums)
-        drift_log = np.log(states.drift.probabilities) - 0.5 * np.log1p(n * alone).sum(axis=1)
+        weights = np.ones((1, data.n_rows)) if data.weight is None else data.weight.T
+        power = np.ones(data.n_contexts + 1) if states.power is None else states.power
+        parts = list(zip(data.by_context(design), power, strict=True))
+        gram, rows = np.empty((len(weights), len(parts), *(design.shape[1],) * 2)), np.empty((len(weights), len(parts)))
+        for g, weight in enumerate(weights):
+            for k, ((block, times), own) in enumerate(zip(parts, data.by_context(weight), strict=True)):
+                gram[g, k], rows[g, k] = times * (block.T * own) @ block, times * own.sum()
+        square, slope, n = np.square(states.drift.stds), np.square(states.drift.slopes), rows[:, None, 1:]
+        variance = square[None, :, None]
+        sums = gram[:, 1:, :, data.n_variables]
+        total = gram.sum(axis=1)[:, None] - np.einsum("gbk,gki,gkj->gbij", variance / (1 + n * variance), sums, sums)
+        drift_log = np.log(states.drift.probabilities) - 0.5 * np.log1p(n * variance).sum(axis=2)
+        group = np.arange(data.n_variables) % len(weights)
+        drifts = square, slope, reach(data, rows.mean(axis=0)), drift_log
         effects = states.kind, states.value, states.hard_log_evidence
-        self.tables = GramTables(gram, total, rows, float(rows.sum()), square[:, 0], slope, drift_log, prior, *effects)
+        self.tables = GramTables(gram, total, rows, rows.sum(axis=1), group, *drifts, prior, *effects)
 
     def log_evidence(self, node: int, parents: Bool[np.ndarray, " d"], state: Int8[np.ndarray, " M"]) -> float:
         chosen = np.flatnonzero(parents)
@@ -451,6 +473,30 @@ class GramEvidence(AbstractEvidence):
             drawn["effect_intercept"] = Labelled(own[..., d], ("slot",))
             drawn["effect_own_noise_std"] = Labelled(own[..., d + 1], ("slot",))
         return drawn
+
+
+def reach(data: ContextData, rows: Float[np.ndarray, " K"]) -> Float[np.ndarray, "M d"]:
+    """How far each context takes each variable out of where the control has it: Δ²/(1 + Δ²), 0 where it stays.
+
+    Δ² is the squared distance of the means in standard deviations within contexts, less what chance explains (two
+    standard errors, of so many independent rows).
+
+    >>> x = np.array([[0.0, 1.0], [1.0, 0.0], [-1.0, -1.0], [9.0, 0.0], [11.0, 0.0]])
+    >>> data = ContextData(x, np.array([0, 0, 0, 1, 1]), ("a", "b"), ("ko",), "wt")
+    >>> reach(data, np.array([3.0, 2.0])).round(2).tolist()
+    [[0.99, 0.0]]
+    """
+    control = data.context == 0
+    reference = data.x[control] if control.any() else data.x
+    within = data.residuals_within().var(axis=0)
+    scale = np.where(within > 0, within, data.x.var(axis=0))
+    n_reference = rows[0] if control.any() else rows.sum()
+    far = np.zeros((data.n_contexts, data.n_variables))
+    for k, block in enumerate(data.by_context()[1:]):
+        if len(block):
+            square = np.square(block.mean(axis=0) - reference.mean(axis=0)) / np.where(scale > 0, scale, 1.0)
+            far[k] = np.maximum(square - 4 * (1 / rows[k + 1] + 1 / n_reference), 0.0)
+    return far / (1 + far)
 
 
 def n_blocks(data: ContextData) -> int:

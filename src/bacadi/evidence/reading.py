@@ -128,8 +128,8 @@ def with_known_effects(
             'The knowledge gives hard effects and the model has none; give the model effect = "hard" or drop them.'
         )
     known, sums = effects.known, moments(data, states.power)
-    squares = sums.squares + sums.n_rows[:, None] * (sums.mean - effects.mean) ** 2
-    log_p = -0.5 * sums.n_rows[:, None] * (LOG_2PI + 2 * np.log(effects.std)) - 0.5 * squares / effects.std**2
+    squares = sums.squares + sums.n_rows * (sums.mean - effects.mean) ** 2
+    log_p = -0.5 * sums.n_rows * (LOG_2PI + 2 * np.log(effects.std)) - 0.5 * squares / effects.std**2
     impossible = known[:, :, None] & (states.kind != EffectKind.HARD)
     log_prior = np.where(impossible, -np.inf, prior.state_log_prior)
     evidence = np.where(known, log_p, states.hard_log_evidence)

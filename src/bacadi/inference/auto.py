@@ -12,36 +12,35 @@ Three questions, in this order:
    the first kind, whose targets have each kind in turn.
 3. **Do slopes differ between contexts?** Where the mechanism is not linear, or is seen through noise, a context that
    moves a parent far shows another slope. `ContextDrift.slopes` allows for it, and is switched on where that explains
-   the data better, since it costs time.
+   the data better, since it costs time (three times that of a score) and next to nothing else.
 """
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int8
+from jaxtyping import Float, Int8
 from scipy.special import fdtr, fdtrc, ndtri
 
 from bacadi.config.codec import encode
-from bacadi.data.contexts import ContextData, mean_shift_z
-from bacadi.evidence.collapsed import CollapsedPosterior, never
+from bacadi.data.contexts import ContextData
+from bacadi.evidence.collapsed import never
 from bacadi.evidence.reading import collapse
-from bacadi.inference.mcmc.ladder import compiled_target
-from bacadi.inference.mcmc.method import MoveWeights
-from bacadi.inference.mcmc.search import optima
-from bacadi.inference.mcmc.start import Structure, causal_order
+from bacadi.inference.completion import searched
+from bacadi.inference.mcmc.start import Structure
 from bacadi.inference.method import Problem
-from bacadi.model.certainty import ContextDrift
+from bacadi.inference.tails import MOST_SUMS, tail_weights
+from bacadi.model.certainty import SLOPES, ContextDrift
 from bacadi.model.effects import AutoEffect, Effect, ShiftGaussian
 from bacadi.model.model import Model
 
-SLOPES = (0.1, 0.3)
 MEDIAN = 0.4549364  # of χ² with one degree of freedom
 MEDIAN_ERROR = 2.33  # standard error of the median of n such numbers, over MEDIAN, times √n
 LEAST_INFLATION, ERRORS = 1.5, 3.0  # what counts as inflated, and by how many standard errors above 1
-BETTER = 3.0  # nats by which slopes that drift have to explain the data better
+WEIGHINGS = 3  # turns of structure and weights of rows
+BETTER = 10.0  # nats by which slopes that drift have to explain the data better
 
 
 @dataclass(frozen=True)
@@ -50,6 +49,7 @@ class Chosen:
     slopes, in nats, and the inflation of variances (NaN where it cannot be told)."""
 
     model: Model
+    weight: Float[np.ndarray, "n d"] | None = None
     effects: dict[str, float] = field(default_factory=dict)
     slopes: dict[str, float] = field(default_factory=dict)
     inflation: float = math.nan
@@ -68,7 +68,7 @@ class Chosen:
                 "as chance allows, so that a change of variance is no sign of a target"
             )
         if self.model.drift is not None and any(self.model.drift.slopes):
-            gain = max(self.slopes.values()) - self.slopes["0"]
+            gain = self.slopes["drift"] - self.slopes["same"]
             lines.append(
                 f"slopes drift between contexts (better by {gain:.0f} nats): the mechanisms are linear only nearby, or "
                 "are seen through noise"
@@ -96,7 +96,16 @@ def chosen_model(problem: Problem, over: Callable[[], bool] = never) -> Chosen:
     collapsed = collapse(first, data, problem.scaled_knowledge)
     if not data.n_contexts or collapsed.evidence.tables is None:
         return Chosen(first)
-    structure = _searched(collapsed, data, over)
+    rng = np.random.default_rng(0)
+    structure = searched(rng, collapsed, data, over=over)
+    for _ in range(WEIGHINGS if data.n_variables**3 * (data.n_contexts + 1) < MOST_SUMS else 0):
+        weight = tail_weights(data, structure, collapsed.evidence.states.kind)
+        if (weight == 1).all():
+            break
+        problem = replace(problem, data=replace(problem.data, weight=weight))
+        data = problem.standardized
+        collapsed = collapse(first, data, problem.scaled_knowledge)
+        structure = searched(rng, collapsed, data, structure, over)
     told = problem.knowledge.effects is not None
     candidates = effect.candidates if isinstance(effect, AutoEffect) and not told else (first.effect,)
     kinds = {_name(kind): first.replace(effect=kind) for kind in candidates}
@@ -107,28 +116,18 @@ def chosen_model(problem: Problem, over: Callable[[], bool] = never) -> Chosen:
     if inflated:
         best, by_kind = first.replace(effect=ShiftGaussian()), {}
     if model.drift is not None:
-        return Chosen(best, by_kind, {}, inflation, inflated)
-    plain = ContextDrift()
-    tried = SLOPES if collapsed.evidence.tables.prior.n_fixed else ()
-    drifts = {f"{slope:g}": plain.replace(slopes=(slope,) * len(plain.stds)) for slope in (0.0, *tried)}
+        return Chosen(best, data.weight, by_kind, {}, inflation, inflated)
+    drifts = {"same": ContextDrift()} | ({"drift": SLOPES} if collapsed.evidence.tables.prior.n_fixed else {})
     # A target that is taken for hard says nothing of slopes: only what is untouched does.
     seen = first if inflated else best
     slopes = {key: _log_posterior(problem, seen.replace(drift=drift), structure) for key, drift in drifts.items()}
-    which = max(slopes, key=lambda key: slopes[key] - (BETTER if key != "0" else 0.0))
+    which = "drift" if slopes.get("drift", -math.inf) > slopes["same"] + BETTER else "same"
     compared = by_kind if len(by_kind) > 1 else {}
-    return Chosen(best.replace(drift=drifts[which]), compared, slopes, inflation, inflated)
+    return Chosen(best.replace(drift=drifts[which]), data.weight, compared, slopes, inflation, inflated)
 
 
 def _name(effect: Effect) -> str:
     return str(encode(effect)["type"])
-
-
-def _searched(collapsed: CollapsedPosterior, data: ContextData, over: Callable[[], bool]) -> Structure:
-    """The best structure that a search from one order finds."""
-    rng = np.random.default_rng(0)
-    target = compiled_target(collapsed, data, MoveWeights())
-    order = causal_order(rng, mean_shift_z(data), collapsed.prior)
-    return Structure(*optima(rng, target, [order], over)[0])
 
 
 def _log_posterior(problem: Problem, model: Model, structure: Structure) -> float:
@@ -159,15 +158,17 @@ def variance_inflation(data: ContextData, graph: Int8[np.ndarray, "d d"]) -> tup
     >>> variance_inflation(task.data, task.graph)[0] < 1.5
     True
     """
-    control, *contexts = data.by_context()
+    weights = np.ones(data.x.shape) if data.weight is None else data.weight
+    rows = [np.flatnonzero(data.context == k) for k in range(data.n_contexts + 1)]
     scores, shared = [], []
     for node in range(data.n_variables):
         parents = np.flatnonzero(graph[:, node])
-        squares, dof = _residual(control, node, parents)
+        table = data.x[:, [*parents, node]]
+        squares, dof = _residual(table[rows[0]], weights[rows[0], node])
         if dof < 3 or squares <= 0:
             continue
-        for rows in contexts:
-            own, own_dof = _residual(rows, node, parents)
+        for at in rows[1:]:
+            own, own_dof = _residual(table[at], weights[at, node])
             if own_dof >= 2 and own > 0:
                 ratio = (own / own_dof) / (squares / dof)
                 p = min(2 * min(fdtr(own_dof, dof, ratio), fdtrc(own_dof, dof, ratio)), 1.0)
@@ -182,12 +183,13 @@ def variance_inflation(data: ContextData, graph: Int8[np.ndarray, "d d"]) -> tup
     return float(np.median(scores)) / MEDIAN, MEDIAN_ERROR / math.sqrt(effective)
 
 
-def _residual(rows: np.ndarray, node: int, parents: np.ndarray) -> tuple[float, int]:
-    """Residual sum of squares of a regression with an intercept, and its degrees of freedom."""
-    dof = len(rows) - len(parents) - 1
+def _residual(table: Float[np.ndarray, "n p+1"], weight: Float[np.ndarray, " n"]) -> tuple[float, float]:
+    """Residual sum of squares of a regression of the last column on the others and an intercept, and its degrees of
+    freedom; rows count by their weights."""
+    dof = float(weight.sum()) - table.shape[1]
     if dof < 1:
         return 0.0, dof
-    centred = rows - rows.mean(axis=0)
-    y, z = centred[:, node], centred[:, parents]
-    fitted = z @ np.linalg.lstsq(z, y, rcond=None)[0] if len(parents) else 0.0
+    centred = np.sqrt(weight)[:, None] * (table - weight @ table / weight.sum())
+    y, z = centred[:, -1], centred[:, :-1]
+    fitted = z @ np.linalg.lstsq(z, y, rcond=None)[0] if z.shape[1] else 0.0
     return float(np.square(y - fitted).sum()), dof

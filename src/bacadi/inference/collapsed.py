@@ -34,6 +34,10 @@ class AbstractCollapsedMethod(AbstractMethod):
     def check(self, problem: Problem) -> None:
         super().check(problem)
         collapse(problem.model, PROBE)  # refuses a model without closed-form evidence
+        effects = problem.knowledge.effects
+        if effects is not None:
+            states = effect_states(problem.model.effect, problem.data)
+            with_known_effects(effects, problem.data, states, structure_prior(problem.model, states))
 
     def settled(self, problem: Problem, monitor: Monitor) -> tuple[Problem, dict[str, Any]]:
         from bacadi.inference.auto import chosen_model
@@ -41,11 +45,8 @@ class AbstractCollapsedMethod(AbstractMethod):
         budget, begun = getattr(self, "time_budget", None), monitor.begun or time.monotonic()
         deadline = math.inf if budget is None else begun + CHOICE_SHARE * budget
         chosen = chosen_model(problem, lambda: time.monotonic() > deadline)
-        return replace(problem, model=chosen.model), chosen.attrs()
-        effects = problem.knowledge.effects
-        if effects is not None:
-            states = effect_states(problem.model.effect, problem.data)
-            with_known_effects(effects, problem.data, states, structure_prior(problem.model, states))
+        data = replace(problem.data, weight=chosen.weight) if chosen.weight is not None else problem.data
+        return replace(problem, data=data, model=chosen.model), chosen.attrs()
 
 
 def collapsed_problem(problem: Problem, max_parents: int | None = None) -> CollapsedPosterior:

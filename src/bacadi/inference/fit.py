@@ -13,6 +13,7 @@ from bacadi.data.imputation import completed
 from bacadi.errors import ConfigError
 from bacadi.evidence.reading import is_collapsible
 from bacadi.inference.collapsed import AbstractCollapsedMethod
+from bacadi.inference.completion import complete
 from bacadi.inference.mcmc.method import MCMC
 from bacadi.inference.method import AbstractMethod, Monitor, Problem
 from bacadi.inference.residuals import check_fit
@@ -69,8 +70,7 @@ def fit(
     model, method = resolve(model, method)
     if data.missing:
         return _fit_completed(data, model, method, seed, known_targets, knowledge, monitor, extends)
-    knowledge = knowledge or Knowledge.none(data.n_variables, data.n_contexts, Labels(data.variables, data.contexts))
-    problem = Problem(data, model, knowledge.known_targets(known_targets), seed, extends)
+    problem = _problem(data, model, knowledge, known_targets, seed, extends)
     method.check(problem)
     monitor = monitor or Monitor()
     problem, chosen = method.settled(problem, monitor)
@@ -108,18 +108,35 @@ def _fit_completed(
     if budget := getattr(method, "time_budget", None):
         share["time_budget"] = budget / COMPLETIONS
     part, watched = method.replace(**share), replace(monitor or Monitor(), checkpoint=None)
+    # What the model leaves open is chosen once, so that all parts are posteriors of one model.
+    problem = _problem(completed(np.random.default_rng(seed), data), model, knowledge, known_targets, seed)
+    method.check(problem)
+    problem, chosen = method.settled(problem, watched)
     posteriors = []
     for n in range(COMPLETIONS):
-        complete = completed(np.random.default_rng([seed, n]), data)
+        rng = np.random.default_rng([seed, n])
+        complete_data = complete(rng, data, problem) if method.reads_model else completed(rng, data)
         # Time budgets count from when the work began, so only the first part knows of it.
         given = watched if n == 0 else replace(watched, begun=None)
         arguments: dict[str, Any] = {"known_targets": known_targets, "knowledge": knowledge, "monitor": given}
-        posteriors.append(fit(complete, model, part, seed=seed, **arguments))
+        posteriors.append(fit(complete_data, problem.model, part, seed=seed, **arguments))
     posterior = pooled(posteriors)
     told = f"{data.missing:.1%} of the cells are missing and were completed {COMPLETIONS} times."
     about = {"missing": data.missing, "columns": [*posterior.attrs.get("columns", []), told]}
-    about["configuration"] = configuration_table(model if method.reads_model else None, method)
-    return replace(posterior, attrs=posterior.attrs | about)
+    about["configuration"] = configuration_table(problem.model if method.reads_model else None, method)
+    return replace(posterior, attrs=posterior.attrs | chosen | about)
+
+
+def _problem(
+    data: ContextData,
+    model: Model,
+    knowledge: Knowledge | None,
+    known_targets: Float[np.ndarray, "M d"] | None,
+    seed: int,
+    extends: Posterior | None = None,
+) -> Problem:
+    knowledge = knowledge or Knowledge.none(data.n_variables, data.n_contexts, Labels(data.variables, data.contexts))
+    return Problem(data, model, knowledge.known_targets(known_targets), seed, extends)
 
 
 def resolve(model: Model | str | None, method: AbstractMethod | str | None) -> tuple[Model, AbstractMethod]:

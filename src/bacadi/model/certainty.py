@@ -17,8 +17,12 @@ class ContextDrift(Choice):
     Batches, days and doses differ in everything by a little, and with enough rows every little difference is certain.
     With a τ_j of its own per variable, one of `stds` with probabilities `shares`, a shift counts as a target's only
     where it stands out of the shifts that the variable shows in the other contexts: an empirical null. τ = 0 is the
-    model without drift. Where the coefficients of parents differ as well, by N(0, (vσ)²) with v the entry of `slopes`
-    beside τ, a mechanism that is linear only nearby does not pass for a target where a parent is moved far.
+    model without drift.
+
+    A mechanism that is linear only nearby, or is seen through noise or a hidden cause, is another one where a context
+    has moved a parent far, and must not pass for a target there. With v the entry of `slopes` beside τ, coefficients
+    change by N(0, (v r_kj σ_j)²) in context k, where r² = Δ²/(1 + Δ²) and Δ is by how many standard deviations the
+    parent that moved most has moved (`evidence.gram.reach`): nothing changes where no parent has moved.
 
     >>> ContextDrift((0.0, 0.5), (0.0, 0.1), (0.9, 0.1)).probabilities.tolist()
     [0.9, 0.1]
@@ -44,6 +48,8 @@ class ContextDrift(Choice):
 
 
 NO_DRIFT = ContextDrift((0.0,), (0.0,), (1.0,))
+SLOPES = ContextDrift((0.0, 0.3, 0.0, 0.0, 1.0), (0.0, 0.0, 0.1, 0.3, 0.3), (0.5, *(0.125,) * 4))
+"""Drift of intercepts and of slopes, for data that want it: `inference.auto` compares it with the default."""
 
 
 class Coarsening(Choice):

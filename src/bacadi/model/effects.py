@@ -116,16 +116,20 @@ class AutoEffect(Effect):
 class Moments(NamedTuple):
     """Number, mean and centred sum of squares of every variable in every context but the observational."""
 
-    n_rows: Float[np.ndarray, " M"]
+    n_rows: Float[np.ndarray, "M d"]
     mean: Float[np.ndarray, "M d"]
     squares: Float[np.ndarray, "M d"]
 
 
 def moments(data: ContextData, power: Float[np.ndarray, " K"] | None = None) -> Moments:
-    """The sums that hard effects read of the data, each row of context k counting as `power[k]` rows."""
-    mean, squares = np.zeros((2, data.n_contexts, data.n_variables))
-    for k, block in enumerate(data.by_context()[1:]):
+    """The sums that hard effects read of the data, each row of context k counting as `power[k]` rows and each cell as
+    `data.weight` says."""
+    count, mean, squares = np.zeros((3, data.n_contexts, data.n_variables))
+    weights = np.ones(data.x.shape) if data.weight is None else data.weight
+    for k, (block, weight) in enumerate(zip(data.by_context()[1:], data.by_context(weights)[1:], strict=True)):
         if len(block):
-            mean[k], squares[k] = block.mean(axis=0), block.var(axis=0) * len(block)
-    weight = np.ones(data.n_contexts) if power is None else power[1:]
-    return Moments(weight * data.counts[1:], mean, weight[:, None] * squares)
+            count[k] = weight.sum(axis=0)
+            mean[k] = (weight * block).sum(axis=0) / count[k]
+            squares[k] = (weight * (block - mean[k]) ** 2).sum(axis=0)
+    share = np.ones((data.n_contexts, 1)) if power is None else power[1:, None]
+    return Moments(share * count, mean, share * squares)

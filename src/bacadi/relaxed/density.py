@@ -87,7 +87,7 @@ class RelaxedHard(RelaxedEffect):
         return HardTheta(mean + std * draw, noise)
 
     def log_terms(self, theta_int: HardTheta, graphs: Graphs) -> EffectTerms:
-        (mean, log_std), noise, count = theta_int, self.effect.noise, self.moments.count[:, None]
+        (mean, log_std), noise, count = theta_int, self.effect.noise, self.moments.count
         squares = self.moments.squares + count * (self.moments.mean - mean) ** 2
         fitted = gaussian_log_likelihood(count, squares, noise.log_std(log_std))
         around, std = self.effect.mean_prior_mean, self.effect.mean_prior_std
@@ -121,7 +121,7 @@ class RelaxedHard(RelaxedEffect):
     def _mean_given_data(self, log_noise_std: Targets | None) -> tuple[Targets, Float[Array, "M #d"]]:
         """Mean and standard deviation of p(μ | x_k, targeted, σ_I)."""
         effect, moments = self.effect, self.moments
-        rows = moments.count[:, None] * jnp.exp(-2 * jnp.asarray(effect.noise.log_std(log_noise_std)))
+        rows = moments.count * jnp.exp(-2 * jnp.asarray(effect.noise.log_std(log_noise_std)))
         # Any proper density of untargeted means will do; this is the posterior under the widest unit.
         prior = (effect.mean_prior_std * effect.noise.prior_units(log_noise_std)[-1]) ** -2
         precision = rows + prior

@@ -45,7 +45,7 @@ class Rows(eqx.Module):
 class ContextMoments(eqx.Module):
     """Number, mean and centred sum of squares of every variable in every context but the observational."""
 
-    count: Float[Array, " M"]
+    count: Float[Array, "M d"]
     mean: Float[Array, "M d"]
     squares: Float[Array, "M d"]
 

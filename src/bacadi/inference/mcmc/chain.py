@@ -153,8 +153,8 @@ def no_tables() -> GramTables:
     """Tables for evidence that is not computed in compiled code, where nothing reads them."""
     empty = np.zeros((1, 1))
     prior = Regression(0, True, np.ones(1), empty, np.ones(1), np.ones(1), np.ones(1), empty, empty)
-    gram, one = np.zeros((1, 1, 1)), np.zeros(1)
-    return GramTables(gram, gram, one, 0.0, one, one, one, prior, np.zeros(1, np.int8), one, empty)
+    gram, one, group = np.zeros((1, 1, 1, 1)), np.zeros(1), np.zeros(1, np.int64)
+    return GramTables(gram, gram, empty, one, group, one, one, empty, empty, prior, np.zeros(1, np.int8), one, empty)
 
 
 def new_work(d: int, m: int, n_states: int) -> Work:
