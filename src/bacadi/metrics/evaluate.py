@@ -23,10 +23,12 @@ from bacadi.metrics import calibration, likelihood, ranking
 from bacadi.metrics.classes import class_distances, expected_sid_bounds, favour_undirected
 from bacadi.metrics.effects import effect_mean_error, total_effect_rmse
 from bacadi.metrics.likelihood import AbstractDensity, FittedDensity, MechanismDensity, density_of
-from bacadi.metrics.structure import ancestor_probabilities, expected_ancestral_shd, expected_shd, expected_sid
+from bacadi.metrics.structure import expected_ancestral_shd, expected_shd, expected_sid
 from bacadi.model.linear import LinearGaussian
+from bacadi.model.mechanism import AbstractMechanism
+from bacadi.model.network import CausalNetwork
 from bacadi.posterior.posterior import Posterior
-from bacadi.simulate.network import CausalNetwork
+from bacadi.posterior.summaries import ancestor_probabilities
 from bacadi.simulate.task import Task
 
 Values = dict[str, float]
@@ -326,9 +328,10 @@ def held_out_likelihood(c: Comparison) -> Values:
         "interventional_nll": likelihood.interventional_nll(rows, weights, held_out.context),
         "predictive_nll": likelihood.predictive_nll(rows, weights, held_out.context),
     }
-    if isinstance(task.network, CausalNetwork):
+    mechanism = getattr(task.network, "mechanism", None)
+    if isinstance(task.network, CausalNetwork) and isinstance(mechanism, AbstractMechanism):
         x, scale = held_out.scaling.invert(held_out.x), held_out.scaling.scale
-        unperturbed = task.network.mechanism.log_density(task.network.theta, task.graph, x) + np.log(scale)
+        unperturbed = mechanism.log_density(task.network.theta, task.graph, x) + np.log(scale)
         best = (unperturbed * free).sum(axis=1) + known
         values["interventional_nll_of_truth"] = likelihood.interventional_nll(best[None], np.ones(1), held_out.context)
     return values

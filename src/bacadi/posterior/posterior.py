@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Int8
 
 import bacadi
-from bacadi.data.contrasts import contrasts
+from bacadi.data.contrasts import contrasts, levels
 from bacadi.data.labelled import Labelled
 from bacadi.data.transforms import Transforms
 from bacadi.errors import ConfigError, InferenceError
@@ -161,7 +161,7 @@ class Posterior:
         # Rows per context, the observational one first, and the scaling: original = scaled * scale + shift.
         constants = {"n_rows": Labelled(data.counts, ("observational_and_context",))}
         constants |= {name: Labelled(getattr(data.scaling, name), ("node",)) for name in ("shift", "scale")}
-        constants |= contrasts(data).labelled()
+        constants |= contrasts(data).labelled() | levels(data).labelled()
         about: dict[str, Any] = {"version": bacadi.__version__, "n_cyclic": int((~acyclic).sum())}
         if not data.transforms.is_identity:
             constants[KNOTS] = Labelled(data.transforms.stored_knots(), ("node", "value_and_score", "knot"))
@@ -227,6 +227,11 @@ class Posterior:
     def target_probabilities(self) -> Float[np.ndarray, "M d"]:
         """p(context k intervenes on i | D) = sum_l w_l I_l[k, i]."""
         return self._marginals(EXACT_TARGETS, self.intervention_target)
+
+    def ancestor_probabilities(self) -> Float[np.ndarray, "d d"]:
+        """p(i is an ancestor of j | D) = sum_l w_l [a directed path leads from i to j in G_l]."""
+        kept = self.weights > 0
+        return np.clip(summaries.ancestor_probabilities(self.graph[kept], self.weights[kept]).round(12), 0.0, 1.0)
 
     def _marginals(self, exact: str, indicator: Int8[np.ndarray, "chain draw a b"]) -> Float[np.ndarray, "a b"]:
         if exact in self.constant_data:
