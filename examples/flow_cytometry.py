@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 import bacadi
+from bacadi import answers
 
 EDGES = {("PKC", "Raf"), ("Raf", "Mek"), ("Mek", "Erk"), ("PKA", "Erk"), ("PKC", "Jnk")}
 TARGETS = {("U0126", "Mek"), ("G06976", "PKC"), ("b2cAMP", "PKA")}
@@ -47,6 +48,7 @@ def main(path: str | None = None, context: str = "condition", drop: str = "") ->
         print(f"{row.source} -> {row.target}: p = {row.probability:.2f}, weight {row.weight:+.2f}")
     if path is None:
         found = set(zip(edges["source"], edges["target"], strict=True))
+        print(answers.effect(posterior, "PKC", "Erk").text)
         print(f"{len(found & EDGES)} of the {len(EDGES)} true edges are found, {len(found - EDGES)} others are named")
     return posterior
 

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 import bacadi
+from bacadi import answers
 from bacadi.model.statements import OFF_TARGETS, stated
 from bacadi.posterior import to_anndata
 
@@ -42,13 +43,13 @@ def main(path: str | None = None, key: str = "guide", genes: int = 10) -> tuple[
     print(data)
     posterior = bacadi.fit(data, knowledge=stated(data, OFF_TARGETS, {}, None))
     print(posterior.verdict())
-    targets = posterior.targets().query("probability > 0.5")
-    for row in targets.itertuples():
+    for row in posterior.targets().query("probability > 0.5").itertuples():
         kind = "its own gene" if row.variable in data.aims.get(row.context, ()) else "an off-target"
         how = f"{kind} (p = {row.probability:.2f}), by {row.change:+.1f} log1p-cpm"
         print(f"guide {row.context} hit {row.variable}, {how}")
     for row in posterior.edges().query("probability > 0.9").itertuples():
         print(f"{row.source} -> {row.target}: p = {row.probability:.2f}")
+    print(answers.context_did(posterior, OFF_TARGET[0] if path is None else data.contexts[0]).text)
     to_anndata(posterior, adata)
     adata.write_h5ad("screen_with_results.h5ad" if path is None else path.removesuffix(".h5ad") + "_with_results.h5ad")
     return posterior, adata

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 import bacadi
+from bacadi import answers
 
 CAUSE = "db_latency"
 
@@ -35,13 +36,9 @@ def main(path: str | None = None, context: str = "state") -> bacadi.Posterior:
     data = bacadi.prepare(simulated() if path is None else path, context)
     posterior = bacadi.fit(data)
     print(posterior.verdict())
-    for incident, table in posterior.targets().groupby("context"):
-        print(f"{incident}:")
-        for row in table.itertuples():  # the most probable first
-            moved = abs(row.change_in_sd) > 1
-            what = "ROOT CAUSE" if row.probability > 0.5 else "followed" if moved else "as usual"
-            odds = f"p = {row.probability:.2f}, log odds {row.log_odds:+.1f}"
-            print(f"  {row.variable}: {what} ({odds}, changed by {row.change_in_sd:+.1f} sd)")
+    for incident in posterior.contexts:
+        print(answers.changed(posterior, incident))  # which mechanism changed, ranked by log odds
+        print(answers.context_did(posterior, incident))  # what was hit, what only followed
     return posterior
 
 
