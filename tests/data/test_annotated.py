@@ -79,7 +79,7 @@ def test_counts_are_normalised_on_request_and_warned_about_otherwise() -> None:
     adata = screen(["ctrl", "g1"])
     x = adata.X.toarray()
     with pytest.warns(UserWarning, match="12 genes of the file, which are few"):
-        data = bacadi.prepare(adata, "guide", normalize="log1p-cpm", transform="none", outliers="keep")
+        data = bacadi.prepare(adata, "guide", normalize="log1p-cpm", transform="none")
     np.testing.assert_allclose(data.x, np.log1p(1e6 * x / x.sum(axis=1, keepdims=True)), rtol=1e-6)
     codes = [finding.code for finding in Columns().open(adata, "guide").diagnosis.problems]
     assert "raw-counts" in codes and "control" in codes
@@ -130,7 +130,7 @@ def test_unassigned_cells_are_refused_and_never_controls(label: str | None) -> N
     with pytest.raises(DataError, match=f"15 cells of 45 have no perturbation.*--drop-contexts {name}"):
         from_anndata(adata, "guide")
     with pytest.warns(UserWarning, match="raw counts"):
-        data = bacadi.prepare(adata, "guide", drop_contexts=(name,), transform="none", outliers="keep")
+        data = bacadi.prepare(adata, "guide", drop_contexts=(name,), transform="none")
     assert data.n_rows == 30 and data.counts[0] == 15
     if label == "none":
         assert from_anndata(adata, "guide", control="none").observational == "none"

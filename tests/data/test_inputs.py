@@ -79,7 +79,7 @@ def test_prepare_does_what_the_command_line_does() -> None:
     frame = pd.DataFrame(np.exp(rng.normal(size=(200, 3))), columns=list("abc")).assign(arm=["wt", "ko"] * 100)
     data, same = bacadi.prepare(frame, "arm"), Columns().read(frame, "arm", "wt").data
     assert data.transforms.names == ("log",) * 3 and (data.x == same.x).all()
-    plain = bacadi.prepare(frame, "arm", transform="none", outliers="keep")
+    plain = bacadi.prepare(frame, "arm", transform="none")
     np.testing.assert_array_equal(plain.x, frame[list("abc")].to_numpy())
     chosen = bacadi.prepare(frame, "arm", transform={"a": "log"}, drop="c", drop_contexts=())
     assert chosen.variables == ("a", "b") and chosen.transforms.names == ("log", "none")

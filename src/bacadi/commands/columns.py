@@ -40,10 +40,7 @@ OPTIONS: dict[str, Any] = {
         float | None,
         typer.Option(help="Number that stands for a missing cell: -999, or 0 for what was not measured."),
     ],
-    "outliers": Annotated[
-        str | None,
-        typer.Option(help="Rows far off given the rest of the row: keep, drop, or auto (drop where tails are heavy)."),
-    ],
+    "outliers": Annotated[str | None, typer.Option(help="Rows far off given the rest of the row: keep or drop.")],
     "spikes": Annotated[
         str | None,
         typer.Option(help="Cells with a value that many rows share: keep, or auto (missing where it says nothing)."),
