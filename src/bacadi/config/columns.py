@@ -46,7 +46,8 @@ class Columns(Choice):
     `missing_value` is a number that stands for a missing cell (-999, or 0 where nothing was measured). `block` is a
     column of labels (batch, donor, day), each with an intercept of its own. `outliers` keeps or drops rows that are far
     off given the rest of their row (`changes.far_rows`). With `spikes` "auto", cells with a value that many rows share
-    and that says nothing of the row (`shapes.unmeasured`) are taken for missing and completed. Rows of `drop_contexts` are not used; a missing label goes by `nan` there.
+    and that says nothing of the row (`shapes.unmeasured`) are taken for missing and completed. Rows of `drop_contexts`
+    are not used; a missing label goes by `nan` there.
 
     `sep` and `decimal` are for text files. `layer`, `genes` (how many: the perturbed ones first, then those that change
     most), `normalize` and `label_separator` (`A+B` aims at A and B) are for AnnData (`data.annotated`).

@@ -16,8 +16,8 @@ from bacadi.errors import DataError
 from bacadi.graph.dag import is_acyclic
 from bacadi.metrics import evaluate as measures
 from bacadi.metrics.evaluate import Values
-from bacadi.posterior.posterior import Posterior
 from bacadi.model.network import Effects
+from bacadi.posterior.posterior import Posterior
 from bacadi.simulate.task import Task
 
 EDGE_COLUMNS, TARGET_COLUMNS = ("source", "target"), ("context", "variable")
