@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 from mixing_tasks import real
 
+from bacadi.model.network import CausalNetwork, generations
 from bacadi.simulate import Interventions, SyntheticSpec, Task, simulate
 from bacadi.simulate.files import CONTEXT
-from bacadi.simulate.network import CausalNetwork, generations
 from bacadi.simulate.synthetic import Hard, NeuralTruth, Shift, Soft, signed_uniform
 
 FIRST_SEED = 9000

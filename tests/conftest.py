@@ -7,7 +7,10 @@ from jaxtyping import install_import_hook
 # tower lets an int stand where a float is asked for, as everywhere else in Python.
 _CHECKER = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
 _HOOK = install_import_hook(
-    [f"bacadi.{name}" for name in ("graph", "model", "evidence", "relaxed", "inference", "simulate", "metrics")],
+    [
+        f"bacadi.{name}"
+        for name in ("graph", "model", "evidence", "relaxed", "inference", "simulate", "metrics", "answers")
+    ],
     _CHECKER,
 )
 

@@ -5,9 +5,11 @@ import numpy as np
 import pytest
 
 from bacadi.graph.dag import transitive_closure
-from bacadi.metrics import effect_mean_error, total_effect_rmse, total_effects
+from bacadi.metrics import effect_mean_error, total_effect_rmse
 from bacadi.metrics.ranking import target_prevalence, top_target_accuracy
-from bacadi.metrics.structure import ancestor_probabilities, expected_ancestral_shd
+from bacadi.metrics.structure import expected_ancestral_shd
+from bacadi.model.linear import total_effects
+from bacadi.posterior.summaries import ancestor_probabilities
 from bacadi.simulate.graphs import erdos_renyi_dag
 
 

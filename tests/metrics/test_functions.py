@@ -80,7 +80,7 @@ def test_means_are_those_of_the_gaussian_process(model: Model, standardize: bool
     posterior, problem, collapsed = drawn_given_the_truth(task, model, 400)
     density = density_of(posterior, task.data)
     assert isinstance(density, FunctionDensity)
-    shift, scale = density.units.shift, density.units.scale
+    shift, scale = density.mechanism.units.shift, density.mechanism.units.scale
     assert (scale != 1).any() == model.standardize_within
     x = task.data.x[task.data.context == 0][:40]
     for node in np.flatnonzero(task.graph.any(axis=0)):

@@ -1,4 +1,4 @@
-"""How far each variable of a context is from the control, whatever the kind of its effect."""
+"""Where the variables of each context are and how far from the control, whatever the kind of its effect."""
 
 from typing import NamedTuple
 
@@ -27,6 +27,36 @@ class Contrasts(NamedTuple):
         """As constants of a posterior."""
         names = ("change", "change_q05", "change_q95", "change_in_sd")
         return {name: Labelled(values, ("context", "node")) for name, values in zip(names, self, strict=True)}
+
+
+class Levels(NamedTuple):
+    """Mean and standard deviation of every variable in every context, the observational one first, on the scale that
+    is fitted; NaN where no row (for a standard deviation: no two rows) tells."""
+
+    mean: Float[np.ndarray, "K d"]
+    std: Float[np.ndarray, "K d"]
+
+    def labelled(self) -> dict[str, Labelled]:
+        """As constants of a posterior."""
+        dims = ("observational_and_context", "node")
+        return {"context_mean": Labelled(self.mean, dims), "context_std": Labelled(self.std, dims)}
+
+
+def levels(data: ContextData) -> Levels:
+    """The first two moments of each context, of the cells that are not missing.
+
+    >>> data = ContextData(np.array([[0.0], [2.0], [5.0]]), np.array([0, 0, 1]), ("a",), ("ko",), "wt")
+    >>> levels(data).mean.tolist(), levels(data).std.round(3).tolist()
+    ([[1.0], [5.0]], [[1.414], [nan]])
+    """
+    mean, std = np.full((2, data.n_contexts + 1, data.n_variables), np.nan)
+    for k, rows in enumerate(data.by_context()):
+        count = (~np.isnan(rows)).sum(axis=0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mean[k] = np.nansum(rows, axis=0) / count
+            squares = np.nansum((rows - mean[k]) ** 2, axis=0)
+            std[k] = np.sqrt(squares / np.where(count > 1, count - 1, np.nan))
+    return Levels(mean, std)
 
 
 def contrasts(data: ContextData) -> Contrasts:

@@ -5,7 +5,7 @@
 
 from bacadi.metrics.calibration import Forecasts, brier_score, edge_forecasts, pooled, target_forecasts
 from bacadi.metrics.classes import class_distances, expected_sid_bounds, favour_undirected, sid_bounds
-from bacadi.metrics.effects import effect_mean_error, total_effect_rmse, total_effects
+from bacadi.metrics.effects import effect_mean_error, total_effect_rmse
 from bacadi.metrics.evaluate import Comparison, metric
 from bacadi.metrics.likelihood import effect_log_density, interventional_nll, predictive_nll, untargeted
 from bacadi.metrics.ranking import average_precision, edge_auprc, target_auprc, target_average_precision

@@ -3,9 +3,10 @@
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Shaped
+from jaxtyping import Shaped
 
 from bacadi.metrics.structure import Graph, Graphs, Weights
+from bacadi.model.linear import total_effects
 
 Drawn = Shaped[np.ndarray, "n m d"]
 PerTarget = Shaped[np.ndarray, "m d"]
@@ -16,15 +17,6 @@ class EffectMeans(NamedTuple):
 
     rmse: float
     coverage: float
-
-
-def total_effects(weights: Float[np.ndarray, "*batch d d"]) -> Float[np.ndarray, "*batch d d"]:
-    """T = (I - W)⁻¹ of acyclic weights: T_ij is the change of x_j when x_i is raised by 1, over all directed paths.
-
-    >>> total_effects(np.array([[0.0, 2.0, 1.0], [0.0, 0.0, 3.0], [0.0, 0.0, 0.0]])).round(6).tolist()
-    [[1.0, 2.0, 7.0], [0.0, 1.0, 3.0], [0.0, 0.0, 1.0]]
-    """
-    return np.linalg.inv(np.eye(weights.shape[-1]) - weights)
 
 
 def total_effect_rmse(draws: Graphs, probabilities: Weights, truth: Graph) -> float:

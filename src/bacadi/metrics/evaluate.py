@@ -5,7 +5,7 @@ is; the table of `bacadi evaluate` reads the same registry. Variables and contex
 """
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -17,16 +17,18 @@ from bacadi.baselines.base import CLASS_PARAMETER
 from bacadi.data.contexts import ContextData, Scaling
 from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError, DataError
-from bacadi.graph.dag import transitive_closure
+from bacadi.graph.dag import is_acyclic, transitive_closure
 from bacadi.graph.equivalence import i_cpdag
 from bacadi.metrics import calibration, likelihood, ranking
 from bacadi.metrics.classes import class_distances, expected_sid_bounds, favour_undirected
 from bacadi.metrics.effects import effect_mean_error, total_effect_rmse
 from bacadi.metrics.likelihood import AbstractDensity, FittedDensity, MechanismDensity, density_of
-from bacadi.metrics.structure import ancestor_probabilities, expected_ancestral_shd, expected_shd, expected_sid
+from bacadi.metrics.structure import expected_ancestral_shd, expected_shd, expected_sid
 from bacadi.model.linear import LinearGaussian
+from bacadi.model.mechanism import AbstractMechanism
+from bacadi.model.network import CausalNetwork
 from bacadi.posterior.posterior import Posterior
-from bacadi.simulate.network import CausalNetwork
+from bacadi.posterior.summaries import ancestor_probabilities
 from bacadi.simulate.task import Task
 
 Values = dict[str, float]
@@ -139,10 +141,15 @@ def evaluate(posterior: Posterior, task: Task, modules: Sequence[str] = ()) -> V
     >>> values["expected_sid"], values["edge_average_precision"], values["target_top_accuracy"]
     (0.0, 1.0, 1.0)
     """
-    comparison, values = Comparison(aligned(posterior, task.data), task, tuple(modules)), {}
-    for measure, good in METRICS.items():
-        measured = measure(comparison)
-        for name, value in (measured if isinstance(measured, dict) else dict.fromkeys(good, measured)).items():
+    return measured(Comparison(aligned(posterior, task.data), task, tuple(modules)), METRICS)
+
+
+def measured(comparison: Comparison, measures: Iterable[Measure]) -> Values:
+    """The values of registered measures by name, without what is not defined."""
+    values: Values = {}
+    for measure in measures:
+        found, good = measure(comparison), METRICS[measure]
+        for name, value in (found if isinstance(found, dict) else dict.fromkeys(good, found)).items():
             if name not in good:
                 raise KeyError(f"{measure.__name__} gives {name}; say in @metric what a good {name} is")
             values[name] = value
@@ -213,7 +220,7 @@ def edges(c: Comparison) -> Values:
         shd = expected_shd(classes, c.weights, i_cpdag(truth, c.task.targets))
         probabilities = np.einsum("l,lij->ij", c.weights, favour_undirected(classes, truth))
     else:
-        sid = {"expected_sid": expected_sid(c.graphs, c.weights, truth)}
+        sid = {"expected_sid": expected_sid(c.graphs, c.weights, truth)} if is_acyclic(truth) else {}
         shd = expected_shd(c.graphs, c.weights, truth)
         probabilities = c.posterior.edge_probabilities()
     return sid | {
@@ -321,9 +328,10 @@ def held_out_likelihood(c: Comparison) -> Values:
         "interventional_nll": likelihood.interventional_nll(rows, weights, held_out.context),
         "predictive_nll": likelihood.predictive_nll(rows, weights, held_out.context),
     }
-    if isinstance(task.network, CausalNetwork):
+    mechanism = getattr(task.network, "mechanism", None)
+    if isinstance(task.network, CausalNetwork) and isinstance(mechanism, AbstractMechanism):
         x, scale = held_out.scaling.invert(held_out.x), held_out.scaling.scale
-        unperturbed = task.network.mechanism.log_density(task.network.theta, task.graph, x) + np.log(scale)
+        unperturbed = mechanism.log_density(task.network.theta, task.graph, x) + np.log(scale)
         best = (unperturbed * free).sum(axis=1) + known
         values["interventional_nll_of_truth"] = likelihood.interventional_nll(best[None], np.ones(1), held_out.context)
     return values

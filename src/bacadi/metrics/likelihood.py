@@ -17,18 +17,23 @@ from jaxtyping import Bool, Float, Int, Int8
 from scipy.special import gammaln, logsumexp
 
 from bacadi.baselines.base import LinearNode, fit_node
-from bacadi.config.codec import Place, decode
 from bacadi.data.contexts import ContextData, Scaling
 from bacadi.errors import DataError
 from bacadi.metrics.structure import check_weights
 from bacadi.model.integrated import BGe
-from bacadi.model.kernels import Functions
-from bacadi.model.linear import LinearGaussian
-from bacadi.model.mechanism import AbstractMechanism, GaussianMechanism, Mechanism
-from bacadi.model.neural import LEAKY_RELU, NeuralGaussian
+from bacadi.model.kernels import FUNCTION_PARAMETERS, FunctionMechanism
+from bacadi.model.mechanism import AbstractMechanism, GaussianMechanism
+from bacadi.model.network import Effects
 from bacadi.model.noise import log_normal
+from bacadi.posterior.networks import (
+    drawn_functions,
+    has_parameters,
+    in_prior_units,
+    mechanism_by_names,
+    recorded_mechanism,
+    units_of,
+)
 from bacadi.posterior.posterior import Draw, Posterior
-from bacadi.simulate.network import Effects
 
 Rows = Float[np.ndarray, "n d"]
 Contexts = Int[np.ndarray, " n"]
@@ -152,13 +157,9 @@ class InUnits(AbstractDensity):
 
 @dataclass(frozen=True)
 class FunctionDensity(AbstractDensity):
-    """x_j ~ N(a_j + s_j f_j((x_P - a_P) / s_P), σ_j²) with f_j from `output_weight` and the posterior's hidden units.
+    """The density of functions drawn from Gaussian processes, with the weights of each draw."""
 
-    Functions are drawn in the units of the priors, a and s; `noise_std` σ is in those of the data.
-    """
-
-    hidden: dict[str, np.ndarray]
-    units: Scaling
+    mechanism: FunctionMechanism
 
     def log_density(self, draw: Draw, x: Rows) -> Rows:
         return np.stack([column[0] for column in self._columns([draw], x)], axis=1)
@@ -171,12 +172,11 @@ class FunctionDensity(AbstractDensity):
         return total
 
     def _columns(self, draws: Sequence[Draw], x: Rows) -> Iterator[LogRows]:
-        names = {"output_weight", "output_bias", "linear_weight"} & set(draws[0].parameters)
-        functions = Functions.of(self.hidden, {name: np.stack([d.parameters[name] for d in draws]) for name in names})
-        graphs, scaled = np.stack([draw.graph for draw in draws]), self.units.apply(x)
+        names = FUNCTION_PARAMETERS & set(draws[0].parameters)
+        drawn = {name: np.stack([d.parameters[name] for d in draws]) for name in names}
+        graphs, nodes = np.stack([draw.graph for draw in draws]), range(x.shape[1])
         noise_std = np.stack([draw.parameters["noise_std"].astype(float) for draw in draws])
-        for node, (shift, scale) in enumerate(zip(self.units.shift, self.units.scale, strict=True)):
-            mean = shift + scale * functions.values(graphs, scaled, node)
+        for node, mean in enumerate(self.mechanism.columns(drawn, graphs, x, nodes)):
             yield log_normal(x[:, node], mean, noise_std[:, node, None])
 
 
@@ -298,17 +298,15 @@ def density_of(posterior: Posterior, data: ContextData, modules: Sequence[str] =
         data: the training data, in the units and with the contexts of the posterior.
         modules: modules of the user's own that the record may name a mechanism of; no other is imported.
     """
-    if "output_weight" in posterior.parameters:
-        hidden = {name: item.values for name, item in posterior.constant_data.items() if name.startswith("hidden_")}
-        return FunctionDensity(hidden, units_of(posterior))
-    mechanism = recorded_mechanism(posterior, modules) or _mechanism_by_names(posterior)
+    if (functions := drawn_functions(posterior)) is not None:
+        return FunctionDensity(functions)
+    mechanism = recorded_mechanism(posterior, modules) or mechanism_by_names(posterior)
     if mechanism is None:
         return FittedDensity(data)
     units = units_of(posterior)
-    if isinstance(mechanism, AbstractMechanism) and _has_parameters(mechanism, posterior):
+    if isinstance(mechanism, AbstractMechanism) and has_parameters(mechanism, posterior):
         density = MechanismDensity(mechanism)
-        # Parameters are in the units of the data unless the mechanism does not know how to convert them.
-        return InUnits(density, units) if type(mechanism).rescaled is AbstractMechanism.rescaled else density
+        return InUnits(density, units) if in_prior_units(mechanism) else density
     scaled = replace(data, x=units.apply(data.x))
     if isinstance(mechanism, BGe):
         return InUnits(FittedDensity(scaled, lambda *node: BGeNode.fit(mechanism, *node)), units)
@@ -321,46 +319,3 @@ def log_rows(posterior: Posterior, density: AbstractDensity, x: Rows, counted: R
     """Weights of the draws that have one, and Σ_j counted_nj log p(x_nj | parents) of each row under each of them."""
     weights, draws = zip(*posterior.draws(), strict=True)
     return np.array(weights), density.log_rows(draws, x, counted)
-
-
-def recorded_mechanism(posterior: Posterior, modules: Sequence[str] = ()) -> Mechanism | None:
-    """Decode the mechanism of the configuration stored with a posterior, None where there is none."""
-    table: Any = posterior.attrs
-    for name in ("configuration", "model", "mechanism"):
-        table = table.get(name) if isinstance(table, Mapping) else None
-    if table is None:
-        return None
-    place = Place("the configuration of the posterior", ("model",), tuple(modules))
-    return decode(Mechanism, table, place, "mechanism")
-
-
-def _mechanism_by_names(posterior: Posterior) -> Mechanism | None:
-    """The mechanism of a method that brings its own model, by the names of its parameters."""
-    if "weight" in posterior.parameters:
-        return LinearGaussian()
-    n_layers = sum(name.startswith("layer_") and name.endswith("_bias") for name in posterior.parameters)
-    if not n_layers:
-        return None
-    network = NeuralGaussian(hidden=(1,) * (n_layers - 1))  # the widths are those of the parameters
-    if "negative_slope" not in posterior.parameters:
-        return network
-    slope = float(posterior.parameters["negative_slope"].values.flat[0])
-    return network.replace(activation=LEAKY_RELU, negative_slope=slope)
-
-
-def _has_parameters(mechanism: AbstractMechanism, posterior: Posterior) -> bool:
-    """Networks that were integrated out and not drawn leave no weights behind."""
-    values = {name: item.values[0, 0] for name, item in posterior.parameters.items()}
-    try:
-        mechanism.theta_of(values, posterior.n_variables)
-    except KeyError:
-        return False
-    return True
-
-
-def units_of(posterior: Posterior) -> Scaling:
-    """The units of the priors, x = shift + scale · (x in these units), as stored; without them those of the data."""
-    stored = posterior.constant_data
-    if "unit_shift" not in stored:
-        return Scaling.identity(posterior.n_variables)
-    return Scaling(stored["unit_shift"].values, stored["unit_scale"].values)

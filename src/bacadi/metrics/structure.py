@@ -104,16 +104,6 @@ def refuse_cycles(graphs: Graphs, truth: Graph) -> None:
         )
 
 
-def ancestor_probabilities(graphs: Graphs, weights: Weights) -> Float[np.ndarray, "d d"]:
-    """p(i is an ancestor of j) = Σ_n w_n [i ⇝ j in G_n] / Σ_n w_n, to be ranked by `average_precision`.
-
-    >>> chain = np.array([[0, 1, 0], [0, 0, 1], [0, 0, 0]])
-    >>> ancestor_probabilities(np.stack([chain, 0 * chain]), np.array([0.5, 0.5])).tolist()
-    [[0.0, 0.5, 0.5], [0.0, 0.0, 0.5], [0.0, 0.0, 0.0]]
-    """
-    return np.einsum("n,nij->ij", weights / weights.sum(), transitive_closure(graphs))
-
-
 def expected_ancestral_shd(graphs: Graphs, weights: Weights, truth: Graph) -> float:
     """The mean number of pairs about which graph and truth disagree: i ⇝ j, j ⇝ i or neither.
 

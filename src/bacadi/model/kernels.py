@@ -10,7 +10,7 @@ outputs are in the units of the priors, which a posterior holds as `unit_shift` 
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -19,6 +19,7 @@ from jaxtyping import Bool, Float, Int, Int8, Shaped
 from scipy.special import expit
 
 from bacadi.config.choices import Choice, option
+from bacadi.data.contexts import Scaling
 from bacadi.errors import ConfigError
 
 
@@ -84,6 +85,48 @@ class Functions:
             at = np.flatnonzero(number == i)
             found[at] = weight[at] @ units.features(x, parents == 1).T
         return found
+
+
+FUNCTION_PARAMETERS = {"output_weight", "output_bias", "linear_weight"}
+"""The names of the parameters that `Functions` reads; the last is missing where the kernel has no linear part."""
+
+
+@dataclass(frozen=True)
+class FunctionMechanism:
+    """x_j ~ N(a_j + s_j f_j((x_P - a_P) / s_P), σ_j²) with f_j one of the drawn `Functions` and σ_j from `noise_std`.
+
+    Functions are drawn in the units of the priors, a and s; σ is in those of the rows. `hidden` are the constants that
+    `Functions.of` reads, and Θ is the dictionary of the parameters of one draw.
+    """
+
+    hidden: Mapping[str, np.ndarray]
+    units: Scaling
+
+    def mean(
+        self,
+        theta: Mapping[str, np.ndarray],
+        graph: Int8[np.ndarray, "d d"],
+        x: Float[np.ndarray, "n d"],
+        nodes: Sequence[int] | None = None,
+    ) -> Float[np.ndarray, "n d"]:
+        """E[x_j | parents of j], of `nodes` alone where these are given (the others are 0)."""
+        columns = range(len(graph)) if nodes is None else nodes
+        mean, drawn = np.zeros(x.shape), {name: theta[name][None] for name in FUNCTION_PARAMETERS & set(theta)}
+        for node, column in zip(columns, self.columns(drawn, graph[None], x, columns), strict=True):
+            mean[:, node] = column[0]
+        return mean
+
+    def columns(
+        self, drawn: Parameters, graphs: Graphs, x: Float[np.ndarray, "m d"], nodes: Iterable[int]
+    ) -> Iterator[Float[np.ndarray, "n m"]]:
+        """E[x_j | parents of j] of every draw and row, node by node: draws that share the parents share features."""
+        functions, scaled = Functions.of(self.hidden, drawn), self.units.apply(x)
+        for node in nodes:
+            yield self.units.shift[node] + self.units.scale[node] * functions.values(graphs, scaled, node)
+
+    def log_noise_std(self, theta: Mapping[str, np.ndarray]) -> Float[np.ndarray, " d"]:
+        """log σ_j."""
+        return np.log(np.asarray(theta["noise_std"], float))
 
 
 LOGISTIC_AS_PROBIT = math.pi / 8

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Int8
+from jaxtyping import Float, Int8
 
 from bacadi.config.choices import option
 from bacadi.data.contexts import Scaling
@@ -69,7 +69,7 @@ class LinearGaussian(GaussianMechanism):
     def theta_of(self, values: dict[str, np.ndarray], n_variables: int) -> LinearTheta:
         return LinearTheta(values["weight"], values.get("intercept"), log_noise_of(values))
 
-    def rescaled(self, theta: LinearTheta, graph: Int8[np.ndarray, "d d"], scaling: Scaling) -> LinearTheta:
+    def rescaled(self, theta: LinearTheta, graph: Int8[np.ndarray, "*batch d d"], scaling: Scaling) -> LinearTheta:
         """With x = a + s · u, u_j = Σ_i w_ij u_i + b_j + ε_j reads x_j = Σ_i w_ij s_j/s_i x_i + b'_j + s_j ε_j,
         where b'_j = a_j + s_j b_j - Σ_i G_ij w_ij s_j/s_i a_i: an origin elsewhere makes an intercept."""
         shift, scale = scaling.shift, scaling.scale
@@ -79,6 +79,15 @@ class LinearGaussian(GaussianMechanism):
             own = 0.0 if intercept is None else intercept
             intercept = shift + scale * own - np.einsum("...ij,i->...j", graph * weight, shift)
         return LinearTheta(weight, intercept, self.noise.rescaled(theta.log_noise_std, scale))
+
+
+def total_effects(weights: Float[np.ndarray, "*batch d d"]) -> Float[np.ndarray, "*batch d d"]:
+    """T = (I - W)⁻¹ of acyclic weights: T_ij is the change of x_j when x_i is raised by 1, over all directed paths.
+
+    >>> total_effects(np.array([[0.0, 2.0, 1.0], [0.0, 0.0, 3.0], [0.0, 0.0, 0.0]])).round(6).tolist()
+    [[1.0, 2.0, 7.0], [0.0, 1.0, 3.0], [0.0, 0.0, 1.0]]
+    """
+    return np.linalg.inv(np.eye(weights.shape[-1]) - weights)
 
 
 def labelled_noise(log_std: Values | None) -> dict[str, Labelled]:

@@ -11,17 +11,19 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Int8
 
 import bacadi
-from bacadi.data.contrasts import contrasts
+from bacadi.data.contrasts import contrasts, levels
 from bacadi.data.labelled import Labelled
 from bacadi.data.transforms import Transforms
 from bacadi.errors import ConfigError, InferenceError
 from bacadi.graph.dag import is_acyclic
 from bacadi.posterior import store, summaries, tables
 from bacadi.posterior import weights as rules
+from bacadi.posterior.html import posterior_html
 from bacadi.posterior.orientation import Draws, Orientation, distinct, what_orients
 
 if TYPE_CHECKING:
     import pandas as pd
+    import xarray as xr
 
     from bacadi.data.contexts import ContextData
 
@@ -159,7 +161,7 @@ class Posterior:
         # Rows per context, the observational one first, and the scaling: original = scaled * scale + shift.
         constants = {"n_rows": Labelled(data.counts, ("observational_and_context",))}
         constants |= {name: Labelled(getattr(data.scaling, name), ("node",)) for name in ("shift", "scale")}
-        constants |= contrasts(data).labelled()
+        constants |= contrasts(data).labelled() | levels(data).labelled()
         about: dict[str, Any] = {"version": bacadi.__version__, "n_cyclic": int((~acyclic).sum())}
         if not data.transforms.is_identity:
             constants[KNOTS] = Labelled(data.transforms.stored_knots(), ("node", "value_and_score", "knot"))
@@ -225,6 +227,11 @@ class Posterior:
     def target_probabilities(self) -> Float[np.ndarray, "M d"]:
         """p(context k intervenes on i | D) = sum_l w_l I_l[k, i]."""
         return self._marginals(EXACT_TARGETS, self.intervention_target)
+
+    def ancestor_probabilities(self) -> Float[np.ndarray, "d d"]:
+        """p(i is an ancestor of j | D) = sum_l w_l [a directed path leads from i to j in G_l]."""
+        kept = self.weights > 0
+        return np.clip(summaries.ancestor_probabilities(self.graph[kept], self.weights[kept]).round(12), 0.0, 1.0)
 
     def _marginals(self, exact: str, indicator: Int8[np.ndarray, "chain draw a b"]) -> Float[np.ndarray, "a b"]:
         if exact in self.constant_data:
@@ -496,6 +503,13 @@ class Posterior:
 
     def save(self, path: str | Path) -> None:
         """Write a netCDF file, whole or not at all: see `bacadi.posterior.store` for its layout."""
+        store.write(path, self._content())
+
+    def to_datatree(self) -> "xr.DataTree":
+        """The groups posterior, sample_stats and constant_data as labelled arrays, which ArviZ reads; needs xarray."""
+        return store.to_datatree(self._content())
+
+    def _content(self) -> store.FileContent:
         graph = Labelled(self.graph, ("source", "target"))
         targets = Labelled(self.intervention_target, ("context", "node"))
         groups = {
@@ -503,7 +517,7 @@ class Posterior:
             "sample_stats": {"log_weight": Labelled(self.log_weight), **self.sample_stats},
             "constant_data": self.constant_data,
         }
-        store.write(path, store.FileContent(self.variables, self.contexts, self.observational, groups, self.attrs))
+        return store.FileContent(self.variables, self.contexts, self.observational, groups, self.attrs)
 
     @classmethod
     def load(cls, path: str | Path) -> "Posterior":
@@ -517,6 +531,9 @@ class Posterior:
 
     def __repr__(self) -> str:
         return f"Posterior({self.n_draws} draws, {self.n_variables} variables, {self.n_contexts} contexts)"
+
+    def _repr_html_(self) -> str:
+        return posterior_html(self)
 
 
 def _binary(name: str, array: np.ndarray) -> Int8[np.ndarray, "..."]:

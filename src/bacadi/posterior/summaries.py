@@ -1,16 +1,18 @@
 """Summaries of weighted draws as functions of arrays: distinct graphs, consensus graph, moments and quantiles."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int, Int8
+from jaxtyping import Float, Int, Int8, Shaped
 
 from bacadi.errors import ConfigError
+from bacadi.graph.dag import transitive_closure
 
 # Sums of the same weights in another order differ in the last bits; what agrees to this many digits is a tie.
 _TIE_DIGITS = 12
+_BLOCK_BYTES = 2**24  # of graphs whose ancestors are found at once
 
 Matrix = Float[np.ndarray, "d d"]
 PerDraw = Float[np.ndarray, "n *dims"]
@@ -42,6 +44,31 @@ def distinct_graphs(graphs: Int8[np.ndarray, "n d d"], weights: Float[np.ndarray
     # np.unique sorts by the bytes, so the position is the third key.
     order = np.lexsort((np.arange(len(packed)), unpacked.sum(axis=(1, 2)), -total.round(_TIE_DIGITS)))
     return DistinctGraphs(unpacked[order], total[order], counts[order])
+
+
+def ancestor_probabilities(
+    graphs: Shaped[np.ndarray, "n d d"], weights: Float[np.ndarray, " n"]
+) -> Float[np.ndarray, "d d"]:
+    """p(i is an ancestor of j) = Σ_n w_n [i ⇝ j in G_n] / Σ_n w_n.
+
+    >>> chain = np.array([[0, 1, 0], [0, 0, 1], [0, 0, 0]])
+    >>> ancestor_probabilities(np.stack([chain, 0 * chain]), np.array([0.5, 0.5])).tolist()
+    [[0.0, 0.5, 0.5], [0.0, 0.0, 0.5], [0.0, 0.0, 0.0]]
+    """
+    total = np.zeros(graphs.shape[1:])
+    for block in blocks(*graphs.shape[:2]):
+        total += np.einsum("n,nij->ij", weights[block], transitive_closure(graphs[block]))
+    return total / weights.sum()
+
+
+def blocks(n_draws: int, n_variables: int) -> Iterator[slice]:
+    """Slices of draws whose graphs fit into 16 MB.
+
+    >>> list(blocks(3, 4096))
+    [slice(0, 1, None), slice(1, 2, None), slice(2, 3, None)]
+    """
+    size = max(_BLOCK_BYTES // max(n_variables, 1) ** 2, 1)
+    return (slice(start, min(start + size, n_draws)) for start in range(0, n_draws, size))
 
 
 def consensus(probability: Matrix, threshold: float, names: tuple[str, ...]) -> Int8[np.ndarray, "d d"]:

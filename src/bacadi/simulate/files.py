@@ -32,8 +32,8 @@ from bacadi.data.contexts import ContextData, Scaling
 from bacadi.data.text import quoted, read_rows, write_text
 from bacadi.errors import ConfigError, DataError, StoreError
 from bacadi.model.linear import LinearGaussian, LinearTheta
+from bacadi.model.network import CausalNetwork, Effects
 from bacadi.simulate.grn import RegulatoryNetwork
-from bacadi.simulate.network import CausalNetwork, Effects
 from bacadi.simulate.task import AbstractSpec, Task
 
 TASK, SPEC, EDGES, CONTEXT = "task.json", "spec.toml", "truth_edges.csv", "context"

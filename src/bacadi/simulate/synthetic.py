@@ -1,7 +1,7 @@
 """`SyntheticSpec`: all of a synthetic task but its seed. The defaults are the paper's linear Erdős–Rényi task.
 
 A specification says how the truth is drawn: the graph, the parameters of the mechanisms and their noise, the targets of
-the contexts and what happens to them (the law is in `bacadi.simulate.network`).
+the contexts and what happens to them (the law is in `bacadi.model.network`).
 """
 
 from abc import abstractmethod
@@ -16,8 +16,8 @@ from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError
 from bacadi.model.linear import LinearGaussian, LinearTheta
 from bacadi.model.mechanism import AbstractMechanism, GaussianMechanism, Theta
+from bacadi.model.network import CausalNetwork, Effects
 from bacadi.model.neural import Layer, NeuralGaussian, NeuralTheta
-from bacadi.simulate.network import CausalNetwork, Effects
 from bacadi.simulate.task import AbstractSpec, Task, labelled_data, standardized
 
 Graph = Int8[np.ndarray, "d d"]

@@ -11,9 +11,9 @@ from bacadi.config.choices import Choice, option
 from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError
 from bacadi.inference.method import total_memory
+from bacadi.model.network import CausalNetwork, Contexts, Effects, Rows
 from bacadi.simulate.graphs import AbstractGraphFamily, RandomErdosRenyi
 from bacadi.simulate.grn import RegulatoryNetwork
-from bacadi.simulate.network import CausalNetwork, Contexts, Effects, Rows
 
 OBSERVATIONAL = "obs"
 

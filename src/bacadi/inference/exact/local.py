@@ -26,6 +26,15 @@ class ExactDraws(NamedTuple):
     log_weight: Float[np.ndarray, " n"]
     log_prob: Float[np.ndarray, " n"]
 
+    def repeated(self, n: int) -> "ExactDraws":
+        """The same law with a pair of weight w listed ⌈w n⌉ times, each with its share of w.
+
+        One draw of parameters for a pair that has half of the weight would say nothing of their spread.
+        """
+        times = np.ceil(np.exp(self.log_weight) * n).astype(int)
+        shared = self._replace(log_weight=self.log_weight - np.log(np.maximum(times, 1)))
+        return ExactDraws(*(np.repeat(part, np.maximum(times, 1), axis=0) for part in shared))
+
 
 class Choices(NamedTuple):
     """What the prior leaves to a node: its parents as masks, and its states in all contexts."""

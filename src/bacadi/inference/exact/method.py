@@ -17,12 +17,16 @@ from bacadi.inference.method import Monitor, Problem
 from bacadi.model.model import Model
 from bacadi.posterior.posterior import EXACT_EDGES, EXACT_TARGETS, Posterior
 
+REPEATS = 2000
+"""How many draws of parameters listed pairs get in all, beside one each."""
+
 
 class Exact(AbstractCollapsedMethod):
     """Sums over all graphs of at most 15 variables and all of their targets.
 
     At most five variables: the posterior lists every (graph, states) with its probability where there are at most
-    `max_pairs` of them. Otherwise it holds `n_draws` independent draws and the exact marginals beside them.
+    `max_pairs` of them, likely ones several times, so that their parameters are drawn as often. Otherwise it holds
+    `n_draws` independent draws and the exact marginals beside them.
     More than five: no prior on the number of targets or of children; at most 18 where the graph prior is over orders.
     """
 
@@ -43,7 +47,8 @@ class Exact(AbstractCollapsedMethod):
         exact: ExactPosterior | SubsetPosterior
         if problem.data.n_variables <= MAX_DAG_NODES:
             exact = enumerate_posterior(collapsed)
-            draws = exact.weighted(self.max_pairs) or exact.draws(rng, self.n_draws)
+            listed = exact.weighted(self.max_pairs)
+            draws = exact.draws(rng, self.n_draws) if listed is None else listed.repeated(min(self.n_draws, REPEATS))
         else:
             exact = sum_over_subsets(collapsed, monitor)
             draws = exact.draws(rng, self.n_draws)

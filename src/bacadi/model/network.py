@@ -1,4 +1,4 @@
-"""The true network of a synthetic task and the law of its variables under interventions.
+"""A causal network, true or drawn from a posterior, and the law of its variables under interventions.
 
 A target j of context k follows, whatever the kind of its effect,
 
@@ -8,8 +8,9 @@ where f_kj is the function of the unperturbed network unless the effect is fully
 have no f: there a target that keeps its parents follows its mechanism, moved by the shift.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Int8
@@ -17,6 +18,7 @@ from numpy.random import Generator
 
 from bacadi.data.contexts import Scaling
 from bacadi.graph.dag import topological_order
+from bacadi.model.kernels import FunctionMechanism
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.mechanism import AbstractMechanism, GaussianMechanism, Theta
 from bacadi.model.noise import log_normal
@@ -53,16 +55,16 @@ class Effects:
 
 @dataclass(frozen=True, eq=False)
 class CausalNetwork:
-    """x_j ~ p(x_j | parents of j, θ_j) of a mechanism with its true parameters, for `graph[i, j] = 1` where i -> j."""
+    """x_j ~ p(x_j | parents of j, θ_j) of a mechanism with its parameters, for `graph[i, j] = 1` where i -> j."""
 
     graph: Int8[np.ndarray, "d d"]
-    mechanism: AbstractMechanism
+    mechanism: AbstractMechanism | FunctionMechanism
     theta: Theta
 
     @property
     def noise_std(self) -> Float[np.ndarray, " d"] | None:
         """The standard deviation of Gaussian noise, None where the noise is of another kind."""
-        if not isinstance(self.mechanism, GaussianMechanism):
+        if not isinstance(self.mechanism, GaussianMechanism | FunctionMechanism):
             return None
         return np.broadcast_to(np.exp(self.mechanism.log_noise_std(self.theta)), len(self.graph))
 
@@ -71,25 +73,43 @@ class CausalNetwork:
         """The linear coefficient of each edge, 0 elsewhere; None where an edge is not a single number."""
         return self.graph * self.theta.weight if isinstance(self.mechanism, LinearGaussian) else None
 
-    def conditional(self, x: Rows, context: Contexts, effects: Effects) -> tuple[Rows, Rows]:
-        """Mean and standard deviation of each x_nj given its parents; context 0 is observational."""
-        assert isinstance(self.mechanism, GaussianMechanism)
-        mean = self.mechanism.mean(self.theta, self.graph, x)
-        std = np.broadcast_to(np.exp(self.mechanism.log_noise_std(self.theta)), x.shape).copy()
-        for k, hit in enumerate(effects.targets != 0):
-            rows, own = np.flatnonzero(context == k + 1), effects.theta[k]
-            kept = mean[rows] if own is None else self.mechanism.mean(own, self.graph, x[rows])
+    def conditional(
+        self, x: Rows, context: Contexts, effects: Effects, nodes: Sequence[int] | None = None
+    ) -> tuple[Rows, Rows]:
+        """Mean and standard deviation of each x_nj given its parents; context 0 is observational.
+
+        Where only the columns of `nodes` are wanted, the others may hold anything.
+        """
+        mean = self._mean(self.theta, x, nodes)
+        std = np.broadcast_to(np.exp(self.mechanism.log_noise_std(self.theta)), x.shape).copy()  # type: ignore
+        for k in np.flatnonzero(effects.targets.any(axis=1)):
+            hit, rows, own = effects.targets[k] != 0, np.flatnonzero(context == k + 1), effects.theta[k]
+            kept = mean[rows] if own is None else self._mean(own, x[rows], nodes)
             mean[rows] = np.where(hit, effects.keeps_parents[k] * kept + effects.shift[k], mean[rows])
             std[rows] = np.where(hit, effects.std[k], std[rows])
         return mean, std
 
-    def sample(self, rng: Generator, context: Contexts, effects: Effects) -> Rows:
-        """Draw one sample for each entry of `context`, parents before children."""
-        noise = rng.normal(size=(len(context), len(self.graph)))
+    @cached_property
+    def _generations(self) -> list[list[int]]:
+        return list(generations(self.graph))
+
+    def _mean(self, theta: Theta, x: Rows, nodes: Sequence[int] | None) -> Rows:
+        if isinstance(self.mechanism, FunctionMechanism):
+            return self.mechanism.mean(theta, self.graph, x, nodes)
+        assert isinstance(self.mechanism, GaussianMechanism)
+        return self.mechanism.mean(theta, self.graph, x)
+
+    def sample(self, rng: Generator, context: Contexts, effects: Effects, noise: Rows | None = None) -> Rows:
+        """Draw one sample for each entry of `context`, parents before children.
+
+        `noise` is that of all variables in standard deviations, drawn where it is not given: rows that share it
+        differ by the effects alone. Mechanisms without Gaussian noise draw their own.
+        """
+        noise = rng.normal(size=(len(context), len(self.graph))) if noise is None else noise
         x = np.zeros_like(noise)
-        for nodes in generations(self.graph):
-            if isinstance(self.mechanism, GaussianMechanism):
-                mean, std = self.conditional(x, context, effects)
+        for nodes in self._generations:
+            if isinstance(self.mechanism, GaussianMechanism | FunctionMechanism):
+                mean, std = self.conditional(x, context, effects, nodes)
                 x[:, nodes] = (mean + std * noise)[:, nodes]
             else:
                 x[:, nodes] = np.stack([self._column(rng, j, x, context, effects, noise) for j in nodes], axis=1)
@@ -97,6 +117,7 @@ class CausalNetwork:
 
     def _column(self, rng: Generator, node: int, x: Rows, context: Contexts, effects: Effects, noise: Rows) -> Column:
         """One variable of a mechanism that is not Gaussian."""
+        assert isinstance(self.mechanism, AbstractMechanism)
         column = self.mechanism.sample(rng, self.theta, self.graph, x, node)
         for k in np.flatnonzero(effects.targets[:, node]):
             rows, own = context == k + 1, effects.theta[k]
@@ -109,7 +130,7 @@ class CausalNetwork:
 
     def log_density(self, x: Rows, context: Contexts, effects: Effects) -> Rows:
         """log p(x_nj | parents, context), in the units in which the network was drawn."""
-        if isinstance(self.mechanism, GaussianMechanism):
+        if isinstance(self.mechanism, GaussianMechanism | FunctionMechanism):
             return log_normal(x, *self.conditional(x, context, effects))
         log_p = self.mechanism.log_density(self.theta, self.graph, x).copy()
         for k, node in np.argwhere(effects.targets):
