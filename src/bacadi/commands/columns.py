@@ -25,7 +25,7 @@ MissingValue = Annotated[
 ]
 Outliers = Annotated[
     str | None,
-    typer.Option(help="Rows far off given the rest of the row: keep, drop, or auto (drop where tails are heavy)."),
+    typer.Option(help="Rows far off given the rest of the row: keep or drop."),
 ]
 Spikes = Annotated[
     str | None,

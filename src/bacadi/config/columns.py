@@ -16,7 +16,7 @@ from bacadi.data.checks import Finding, note
 from bacadi.data.contexts import ContextData
 from bacadi.data.doctor import Diagnosis, examine
 from bacadi.data.shapes import unmeasured
-from bacadi.data.symptoms import has_tails, symptoms
+from bacadi.data.symptoms import symptoms
 from bacadi.data.text import counted, listed, quoted
 from bacadi.data.transforms import AUTO, KINDS, NONE
 from bacadi.errors import ConfigError
@@ -38,10 +38,9 @@ class Columns(Choice):
     `transform` holds names of maps: one for all columns, or `column=map` for some. `thin` takes every so many rows of
     each context; rows with missing cells are refused, dropped, or completed several times (`impute`), and
     `missing_value` is a number that stands for a missing cell (-999, or 0 where nothing was measured). `block` is a
-    column of labels (batch, donor, day), each with an intercept of its own. `outliers` leaves out rows that are far off
-    given the rest of their row (`changes.far_rows`), always or, with "auto", where a column has heavy tails. With
-    `spikes` "auto", cells with a value that many rows share and that says nothing of the row (`shapes.unmeasured`) are
-    taken for missing and completed.
+    column of labels (batch, donor, day), each with an intercept of its own. `outliers` keeps or drops rows that are far
+    off given the rest of their row (`changes.far_rows`). With `spikes` "auto", cells with a value that many rows share
+    and that says nothing of the row (`shapes.unmeasured`) are taken for missing and completed.
 
     >>> Columns(transform=("Raf=log", "Mek=none")).maps()
     {'Raf': 'log', 'Mek': 'none'}
@@ -54,7 +53,7 @@ class Columns(Choice):
     thin: int = option(1, least=1)
     missing: str = option(REFUSE, among=(REFUSE, DROP, IMPUTE))
     missing_value: float | None = option(None, none="none")
-    outliers: str = option(AUTO, among=(KEEP, DROP, AUTO))
+    outliers: str = option(KEEP, among=(KEEP, DROP))
     spikes: str = option(AUTO, among=(KEEP, AUTO))
     block: str | None = option(None, none="none")
 
@@ -125,7 +124,7 @@ class Columns(Choice):
             data = replace(data, x=np.where(empty, np.nan, data.x))
         data = data.transformed(self.maps())
         told += [note("transform", sentence) for sentence in data.transforms.words(data.variables)]
-        if self.outliers == DROP or (self.outliers == AUTO and has_tails(data)):
+        if self.outliers == DROP:
             far = far_rows(data.x, data.context)
             what = f"{counted(int(far.sum()), 'row')} of {data.n_rows} ({far.mean():.1%}) are far off given the rest"
             told += [note("outliers", f"{what} of their row and are left out.")] if far.any() else []
@@ -133,7 +132,7 @@ class Columns(Choice):
         return Reading(data, found.with_findings([*notes, *told, *symptoms(data)]))
 
 
-PLAIN = Columns(transform=(NONE,), outliers=KEEP, spikes=KEEP)
+PLAIN = Columns(transform=(NONE,), spikes=KEEP)
 """Columns as they are: what a run did whose record says nothing of columns."""
 
 

@@ -44,12 +44,6 @@ def symptoms(data: ContextData) -> Findings:
     yield from _blocks(data)
 
 
-def has_tails(data: ContextData) -> bool:
-    """Whether a column has heavy tails or values far off within contexts."""
-    found = _judged(data)
-    return bool((found.heavy | found.far).any())
-
-
 def _judged(data: ContextData) -> Verdicts:
     return judge(shapes(data.x, data.context), np.nanmin(data.x, axis=0) > 0)
 

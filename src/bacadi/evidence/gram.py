@@ -65,9 +65,10 @@ class GramTables(NamedTuple):
     """Everything a local score depends on; column d of `gram` belongs to the column of ones.
 
     Where rows count differently for every node (`ContextData.weight`) all sums are by node (G = d), else they are of
-    all nodes together (G = 1); `group` has the index of a node. `total[g, b]` is the sum over contexts that are all untouched and drift by τ² = `drift[b]`, which adds
-    `drift_log[g, b]` to the log evidence: the log share of this τ and the determinants of all contexts. `reach[k, i]` times `slope[b]` is
-    the variance of what the context k changes in coefficients of the parent i, 0 where it did not move it.
+    all nodes together (G = 1); `group` has the index of a node. `total[g, b]` is the sum over contexts that are all
+    untouched and drift by τ² = `drift[b]`, which adds `drift_log[g, b]` to the log evidence: the log share of this τ
+    and the determinants of all contexts. Where context k has moved a parent by `reach[k, i]`, all coefficients change
+    there with a variance of `slope[b]` times the largest reach.
     """
 
     gram: Float[np.ndarray, "G K D D"]
@@ -448,7 +449,8 @@ class GramEvidence(AbstractEvidence):
         total = gram.sum(axis=1)[:, None] - np.einsum("gbk,gki,gkj->gbij", variance / (1 + n * variance), sums, sums)
         drift_log = np.log(states.drift.probabilities) - 0.5 * np.log1p(n * variance).sum(axis=2)
         group = np.arange(data.n_variables) % len(weights)
-        drifts = square, slope, reach(data, rows.mean(axis=0)), drift_log
+        far = np.ones(rows[0, 1:].shape + data.x.shape[1:])
+        drifts = square, slope, far if states.drift.everywhere else reach(data, rows.mean(axis=0)), drift_log
         effects = states.kind, states.value, states.hard_log_evidence
         self.tables = GramTables(gram, total, rows, rows.sum(axis=1), group, *drifts, prior, *effects)
 

@@ -1,24 +1,26 @@
 """What `effect = "auto"` and a drift that is left open become: chosen by the data before sampling, and said in words.
 
-Three questions, in this order:
+Four questions, in this order:
 
-1. **Do noise variances differ between contexts in everything?** An effect that replaces a mechanism (hard, soft, scale)
+1. **Are tails heavy?** Rows that are far off then count less (`tails`) in all that follows, unless noise variances
+   differ between contexts all the same.
+2. **Do noise variances differ between contexts in everything?** An effect that replaces a mechanism (hard, soft, scale)
    is also seen in the variance of its target. Where the variances of nearly all variables differ from the control's
    more than chance allows, because tails are heavy or contexts differ in everything, such evidence means nothing, and
    only shifts of means are taken for effects. With F_kj the ratio of residual variances of variable j in context k and
    in the control, and z_kj the normal score of its p-value, the inflation is λ = median z² / .455, 1 if the model holds
    however few variables are targets (the median, as in genomic control: Devlin and Roeder 1999).
-2. **Which kind of effect explains the data best?** By the log posterior of one structure, that of a short search with
+3. **Which kind of effect explains the data best?** By the log posterior of one structure, that of a short search with
    the first kind, whose targets have each kind in turn.
-3. **Do slopes differ between contexts?** Where the mechanism is not linear, or is seen through noise, a context that
-   moves a parent far shows another slope. `ContextDrift.slopes` allows for it, and is switched on where that explains
-   the data better, since it costs time (three times that of a score) and next to nothing else.
+4. **Do slopes differ between contexts?** Where the mechanism is not linear, or is seen through noise, a context that
+   moves a parent far shows another slope; where contexts differ in everything, slopes do too. `ContextDrift.slopes`
+   allows for it, and is switched on where that explains the data better, since it costs time and next to nothing else.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int8
@@ -26,6 +28,7 @@ from scipy.special import fdtr, fdtrc, ndtri
 
 from bacadi.config.codec import encode
 from bacadi.data.contexts import ContextData
+from bacadi.data.text import counted
 from bacadi.evidence.collapsed import never
 from bacadi.evidence.reading import collapse
 from bacadi.inference.completion import searched
@@ -67,12 +70,17 @@ class Chosen:
                 f"effects: shift, because noise variances differ between contexts {self.inflation:.1f} times as much "
                 "as chance allows, so that a change of variance is no sign of a target"
             )
-        if self.model.drift is not None and any(self.model.drift.slopes):
-            gain = self.slopes["drift"] - self.slopes["same"]
+        drift = self.model.drift
+        if self.slopes and drift is not None and any(drift.slopes):
+            gain = max(self.slopes.values()) - self.slopes["same"]
+            where = "between all contexts" if drift.everywhere else "where contexts move parents"
             lines.append(
-                f"slopes drift between contexts (better by {gain:.0f} nats): the mechanisms are linear only nearby, or "
-                "are seen through noise"
+                f"slopes drift {where} (better by {gain:.0f} nats): the mechanisms are linear only nearby, or are seen "
+                "through noise"
             )
+        if self.weight is not None:
+            n = int((self.weight < 1).any(axis=0).sum())
+            lines.append(f"tails: heavy in {counted(n, 'variable')}, where rows that are far off count less")
         return lines
 
     def attrs(self) -> dict[str, Any]:
@@ -91,39 +99,56 @@ def chosen_model(problem: Problem, over: Callable[[], bool] = never) -> Chosen:
     model, data = problem.model, problem.standardized
     effect = model.effect
     first = model.replace(effect=effect.candidates[0]) if isinstance(effect, AutoEffect) else model
-    if not isinstance(effect, AutoEffect) and model.drift is not None:
+    weighs = model.coarsening is None or model.coarsening.tails
+    if not isinstance(effect, AutoEffect) and model.drift is not None and not weighs:
         return Chosen(model)
     collapsed = collapse(first, data, problem.scaled_knowledge)
     if not data.n_contexts or collapsed.evidence.tables is None:
         return Chosen(first)
-    rng = np.random.default_rng(0)
-    structure = searched(rng, collapsed, data, over=over)
-    for _ in range(WEIGHINGS if data.n_variables**3 * (data.n_contexts + 1) < MOST_SUMS else 0):
-        weight = tail_weights(data, structure, collapsed.evidence.states.kind)
-        if (weight == 1).all():
-            break
-        problem = replace(problem, data=replace(problem.data, weight=weight))
-        data = problem.standardized
-        collapsed = collapse(first, data, problem.scaled_knowledge)
-        structure = searched(rng, collapsed, data, structure, over)
+    structure = searched(np.random.default_rng(0), collapsed, data, over=over)
+    weighs &= data.n_variables**3 * (data.n_contexts + 1) < MOST_SUMS
+    weighed, better = (_weighed(problem, first, structure, over) if weighs else None) or (problem, structure)
+    # Where variances still differ in everything it is not tails that make them so, and weights would be no cure.
+    if weighed is not problem and not variance_inflation(weighed.standardized, better.graph).is_beyond_chance:
+        problem, structure, data = weighed, better, weighed.standardized
     told = problem.knowledge.effects is not None
     candidates = effect.candidates if isinstance(effect, AutoEffect) and not told else (first.effect,)
     kinds = {_name(kind): first.replace(effect=kind) for kind in candidates}
     by_kind = {name: _log_posterior(problem, kind, structure) for name, kind in kinds.items()}
     best = kinds[max(by_kind, key=lambda name: by_kind[name])]
-    inflation, error = variance_inflation(data, structure.graph)
-    inflated = inflation > max(LEAST_INFLATION, 1 + ERRORS * error) and len(kinds) > 1
+    found = variance_inflation(data, structure.graph)
+    inflation, inflated = found.size, found.is_beyond_chance and len(kinds) > 1
     if inflated:
         best, by_kind = first.replace(effect=ShiftGaussian()), {}
     if model.drift is not None:
         return Chosen(best, data.weight, by_kind, {}, inflation, inflated)
-    drifts = {"same": ContextDrift()} | ({"drift": SLOPES} if collapsed.evidence.tables.prior.n_fixed else {})
+    drifts = {"same": ContextDrift()}
+    if collapsed.evidence.tables.prior.n_fixed:
+        drifts |= {"where parents moved": SLOPES, "everywhere": SLOPES.replace(everywhere=True)}
     # A target that is taken for hard says nothing of slopes: only what is untouched does.
     seen = first if inflated else best
     slopes = {key: _log_posterior(problem, seen.replace(drift=drift), structure) for key, drift in drifts.items()}
-    which = "drift" if slopes.get("drift", -math.inf) > slopes["same"] + BETTER else "same"
+    which = max(slopes, key=lambda key: slopes[key] + (BETTER if key == "same" else 0.0))
     compared = by_kind if len(by_kind) > 1 else {}
     return Chosen(best.replace(drift=drifts[which]), data.weight, compared, slopes, inflation, inflated)
+
+
+def _weighed(
+    problem: Problem, model: Model, structure: Structure, over: Callable[[], bool]
+) -> tuple[Problem, Structure] | None:
+    """The problem with rows that count by how far off they are, and the best structure then; None where tails are
+    those of Gaussian noise."""
+    rng = np.random.default_rng(0)
+    for turn in range(WEIGHINGS):
+        data = problem.standardized
+        collapsed = collapse(model, data, problem.scaled_knowledge)
+        if turn:
+            structure = searched(rng, collapsed, data, structure, over)
+        weight = tail_weights(data, structure, collapsed.evidence.states.kind)
+        if (weight == 1).all():
+            return None
+        problem = replace(problem, data=replace(problem.data, weight=weight))
+    return problem, structure
 
 
 def _name(effect: Effect) -> str:
@@ -147,16 +172,28 @@ def _log_posterior(problem: Problem, model: Model, structure: Structure) -> floa
     return collapsed.log_posterior(structure.graph, states)
 
 
-def variance_inflation(data: ContextData, graph: Int8[np.ndarray, "d d"]) -> tuple[float, float]:
-    """λ and its standard error: by how much noise variances differ between the contexts and the control beyond chance.
+class Inflation(NamedTuple):
+    """λ, by how much noise variances differ between the contexts and the control, and its standard error; both NaN
+    where too few rows tell."""
+
+    size: float
+    error: float
+
+    @property
+    def is_beyond_chance(self) -> bool:
+        return self.size > max(LEAST_INFLATION, 1 + ERRORS * self.error)
+
+
+def variance_inflation(data: ContextData, graph: Int8[np.ndarray, "d d"]) -> Inflation:
+    """λ of a structure, see above.
 
     Every variable is regressed on its parents in the graph, in the control and in each context by itself. NaN where
     fewer than ten ratios have enough rows.
 
     >>> from bacadi.simulate import SyntheticSpec, simulate
     >>> task = simulate(SyntheticSpec(n_variables=20), seed=1)
-    >>> variance_inflation(task.data, task.graph)[0] < 1.5
-    True
+    >>> variance_inflation(task.data, task.graph).is_beyond_chance
+    False
     """
     weights = np.ones(data.x.shape) if data.weight is None else data.weight
     rows = [np.flatnonzero(data.context == k) for k in range(data.n_contexts + 1)]
@@ -176,11 +213,11 @@ def variance_inflation(data: ContextData, graph: Int8[np.ndarray, "d d"]) -> tup
                 shared.append((1 / dof) / (1 / dof + 1 / own_dof))
     n = len(scores)
     if n < 10:
-        return math.nan, math.nan
+        return Inflation(math.nan, math.nan)
     # Ratios of one variable share its control: so many of them say as much as independent ones.
     each = n / data.n_variables
     effective = n / (1 + (each - 1) * float(np.mean(shared)))
-    return float(np.median(scores)) / MEDIAN, MEDIAN_ERROR / math.sqrt(effective)
+    return Inflation(float(np.median(scores)) / MEDIAN, MEDIAN_ERROR / math.sqrt(effective))
 
 
 def _residual(table: Float[np.ndarray, "n p+1"], weight: Float[np.ndarray, " n"]) -> tuple[float, float]:

@@ -22,7 +22,8 @@ class ContextDrift(Choice):
     A mechanism that is linear only nearby, or is seen through noise or a hidden cause, is another one where a context
     has moved a parent far, and must not pass for a target there. With v the entry of `slopes` beside τ, coefficients
     change by N(0, (v r_kj σ_j)²) in context k, where r² = Δ²/(1 + Δ²) and Δ is by how many standard deviations the
-    parent that moved most has moved (`evidence.gram.reach`): nothing changes where no parent has moved.
+    parent that moved most has moved (`evidence.gram.reach`): nothing changes where no parent has moved. With
+    `everywhere` r is 1, for contexts that differ in everything.
 
     >>> ContextDrift((0.0, 0.5), (0.0, 0.1), (0.9, 0.1)).probabilities.tolist()
     [0.9, 0.1]
@@ -31,6 +32,7 @@ class ContextDrift(Choice):
     stds: tuple[float, ...] = option((0.0, 0.3, 1.0), least=0)
     slopes: tuple[float, ...] = option((0.0, 0.0, 0.0), least=0)
     shares: tuple[float, ...] | None = option((0.5, 0.25, 0.25), above=0)
+    everywhere: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -49,7 +51,8 @@ class ContextDrift(Choice):
 
 NO_DRIFT = ContextDrift((0.0,), (0.0,), (1.0,))
 SLOPES = ContextDrift((0.0, 0.3, 0.0, 0.0, 1.0), (0.0, 0.0, 0.1, 0.3, 0.3), (0.5, *(0.125,) * 4))
-"""Drift of intercepts and of slopes, for data that want it: `inference.auto` compares it with the default."""
+"""Drift of intercepts and of slopes, for data that want it: `inference.auto` compares it, also with `everywhere`, with
+the default."""
 
 
 class Coarsening(Choice):
@@ -58,7 +61,8 @@ class Coarsening(Choice):
     With `limit` a, ζ_k = a / (a + n_k): n_k rows count as at most a (Miller and Dunson 2019), because the data are only
     near the model and more rows of the same kind cannot tell which of two nearly right models is right. None: no limit.
     With `dependence` rows that depend on those before them count as the independent rows that they are worth
-    (`ContextData.effective_rows`).
+    (`ContextData.effective_rows`). With `tails` rows that are far off count less for the variable that is far off,
+    where its noise has heavy tails (`inference.tails`).
 
     >>> data = ContextData(np.zeros((4, 1)), np.array([0, 0, 0, 1]), ("a",), ("k",))
     >>> Coarsening(limit=3.0).power(data).tolist()
@@ -67,6 +71,7 @@ class Coarsening(Choice):
 
     limit: float | None = option(None, above=0, none="none")
     dependence: bool = True
+    tails: bool = True
 
     def power(self, data: ContextData) -> Float[np.ndarray, " K"] | None:
         """ζ of every context, the observational one first; None where all are 1."""
@@ -75,4 +80,4 @@ class Coarsening(Choice):
         return None if (power == 1).all() else power
 
 
-NO_COARSENING = Coarsening(None, False)
+NO_COARSENING = Coarsening(None, False, False)
