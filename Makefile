@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test test-slow check format clean
+.PHONY: install demo test test-slow test-browser browser check format clean
 .DEFAULT_GOAL := install
 
 install: $(STAMP)
@@ -23,6 +23,17 @@ test: $(STAMP)
 
 test-slow: $(STAMP)
 	@$(BIN)/python -m pytest -m slow tests
+
+# `make test` drives the report in a browser where there is one; this installs Debian's and insists on it.
+test-browser: $(STAMP) browser
+	@BACADI_BROWSER=required $(BIN)/python -m pytest tests/report/test_browser.py
+
+browser:
+	@command -v chromedriver >/dev/null || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium chromium-driver >/dev/null; \
+	  else echo "install Chromium and its driver as root, on Debian: apt-get install chromium chromium-driver" >&2; exit 1; \
+	  fi; }
 
 check: $(STAMP)
 	@$(BIN)/ruff format --check --quiet .

@@ -17,6 +17,7 @@ from bacadi.commands.evaluate import evaluate
 from bacadi.commands.export import export
 from bacadi.commands.fit import fit, resume
 from bacadi.commands.outputs import say
+from bacadi.commands.plot import plot, report
 from bacadi.commands.query import query
 from bacadi.commands.sham import sham
 from bacadi.commands.simulate import simulate
@@ -61,7 +62,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (fit, check, sham, resume, query, export, simulate, evaluate, warm_up, demo):
+for command in (fit, check, sham, resume, query, report, plot, export, simulate, evaluate, warm_up, demo):
     app.command()(command)
 app.add_typer(bench, name="bench")
 

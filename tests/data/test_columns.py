@@ -88,7 +88,7 @@ def test_files_flags_and_records(tmp_path: Path) -> None:
     assert chosen.maps() == {"a": "log", "b=1": "none"} and (chosen.drop, chosen.thin) == (("note",), 3)
     assert build(Columns, encode(chosen), Place("the record")) == chosen
     assert build(Columns, encode(PLAIN), Place("the record")) == PLAIN
-    assert PLAIN.replace(transform=("auto",), outliers="auto") == Columns()
+    assert PLAIN.replace(transform=("auto",), spikes="auto") == Columns()
     file.write_text("[data]\nthinn = 2\n")
     with pytest.raises(ConfigError, match="did you mean 'thin'"):
         choose_columns(file)
@@ -107,6 +107,26 @@ def test_missing_cells_are_refused_dropped_or_kept() -> None:
     few = table()
     few.loc[3:, "a"] = np.nan
     assert BASIC.replace(missing="impute").read(few, "arm", "wt").data is None
+
+
+def test_values_that_say_nothing_of_their_row_are_taken_for_missing() -> None:
+    """A zero in place of what was not measured is missing; a limit of detection, a clamp and a rate that depends on the
+    context or on another column are not. A false alarm of the χ² test has probability 1e-4."""
+    rng = np.random.default_rng(4)
+    n, arm = 600, np.repeat(["wt", "ko", "other"], 200)
+    x = rng.normal(size=(n, 5)) + 2.0 * (arm == "ko")[:, None]
+    lost = rng.random((n, 5)) < 0.3
+    x[lost[:, 0], 0] = 0.0  # not measured
+    x[:, 1] = np.maximum(x[:, 1], 0.0)  # limit of detection
+    x[(arm == "ko") & lost[:, 2], 2] = 0.0  # of one context alone
+    x[x[:, 4] > 0.5, 3] = 0.0  # follows another column
+    frame = pd.DataFrame(x, columns=list("abcde")).assign(arm=arm)
+    found = Columns().read(frame, "arm", "wt")
+    assert found.data is not None
+    assert np.isnan(found.data.x).sum(axis=0).tolist() == [lost[:, 0].sum(), 0, 0, 0, 0]
+    assert any("a = 0" in finding.message for finding in found.diagnosis.problems if finding.code == "spikes")
+    kept = Columns(spikes="keep").read(frame, "arm", "wt").data
+    assert kept is not None and not kept.missing
 
 
 def test_completions_are_draws_of_what_is_missing() -> None:

@@ -2,6 +2,7 @@
 parameters, and parameter draws against their closed form."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 from typing import NamedTuple
 
@@ -171,6 +172,25 @@ def test_a_row_of_power_two_counts_as_two_rows() -> None:
     )
     asked = requests(3, 60, written.states)
     np.testing.assert_allclose(powered.log_evidences(*asked), written.log_evidences(*asked), rtol=1e-9)
+
+
+def test_a_cell_of_weight_zero_is_a_row_less_for_its_variable_alone() -> None:
+    """Weights by cell: rows of weight 0 are left out where the variable is explained and stay where it explains."""
+    data, rng = some_data(9, (12, 6, 5, 4, 7)), np.random.default_rng(2)
+    out = rng.random(data.x.shape) < 0.2
+    weighed = replace(data, weight=np.where(out, 0.0, 1.0))
+    weighed = replace(weighed, weight=np.where(data.context[:, None] == 3, 1.0, weighed.weight))
+    effects = EffectMixture((HardGaussian(), ShiftGaussian(), SoftGaussian((SPREAD,), True)))
+    for mechanism, _ in MODELS.values():
+        for node in range(D):
+            fewer = data.rows(weighed.weight[:, node] > 0)
+            own, left = (
+                evidence_of(mechanism, part, effect_states(effects, part, ContextDrift((0.3,), (0.0,), (1.0,))))
+                for part in (weighed, fewer)
+            )
+            for state in rng.integers(own.states.n_states, size=(5, M)).astype(np.int8):
+                parents = (rng.random(D) < 0.5) & (np.arange(D) != node)
+                assert own.log_evidence(node, parents, state) == pytest.approx(left.log_evidence(node, parents, state))
 
 
 def test_coarsening_and_drift_need_sums_of_products() -> None:

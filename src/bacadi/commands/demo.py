@@ -24,7 +24,7 @@ def demo(
     """Simulate a small task, fit it and show edges and targets against the truth, in seconds."""
     from rich.console import Console
 
-    from bacadi.commands.outputs import check_folder, check_outputs
+    from bacadi.commands.outputs import REPORT, check_folder, check_outputs
     from bacadi.commands.run import Request, RunFolder, doubts, holds_run, read_record
     from bacadi.config.layers import configure
 
@@ -35,7 +35,7 @@ def demo(
     _write_data(task, data)
     console = Console(highlight=False, soft_wrap=True)
     console.print(_introduction(task, data))
-    request = Request(data, "context", task.data.observational, seed)
+    request = Request(data, "context", task.data.observational, seed, report=True)
     posterior = RunFolder.prepare(out, request, configure(), overwrite=again).start()
     for table in (edge_table(posterior, task), target_table(posterior, task)):
         console.print(table)
@@ -43,6 +43,7 @@ def demo(
         typer.echo(f"Warning: {message}", err=True)
     _draw(posterior, task, out / _PICTURE)
     console.print(f"written to {out}: {_DATA}, edges.csv, targets.csv, posterior.nc and the picture {_PICTURE}")
+    console.print(f"To look at all of it, open {out / REPORT} in a browser.")
 
 
 def simulated(seed: int) -> "Task":
@@ -102,28 +103,6 @@ def _introduction(task: "Task", path: Path) -> str:
     )
 
 
-def condensed(posterior: "Posterior") -> "Posterior":
-    """Every pair of graph and targets once, with the weight of all its draws, the most probable first."""
-    import numpy as np
-
-    from bacadi.posterior import Posterior
-
-    d, m, n = posterior.n_variables, posterior.n_contexts, posterior.n_draws
-    pairs = np.concatenate([posterior.graph.reshape(n, -1), posterior.intervention_target.reshape(n, -1)], axis=1)
-    different, number = np.unique(pairs, axis=0, return_inverse=True)
-    weight = np.bincount(number.reshape(-1), posterior.weights.ravel())
-    order = np.argsort(-weight, kind="stable")
-    order = order[weight[order] > 0]
-    graphs, targets = different[order, : d * d], different[order, d * d :]
-    return Posterior(
-        graphs.reshape(1, -1, d, d),
-        targets.reshape(1, -1, m, d),
-        np.log(weight[order] / weight.sum())[None],
-        posterior.variables,
-        posterior.contexts,
-    )
-
-
 def _write_data(task: "Task", path: Path) -> None:
     from bacadi.data.text import write_text
 
@@ -136,6 +115,6 @@ def _write_data(task: "Task", path: Path) -> None:
 
 
 def _draw(posterior: "Posterior", task: "Task", path: Path) -> None:
-    from bacadi.report import plot_particles, save_figure
+    from bacadi.report import plot_structures, save_figure
 
-    save_figure(plot_particles(condensed(posterior), task.graph, task.targets, n=4), path)
+    save_figure(plot_structures(posterior, task.graph, task.targets, n=4), path)

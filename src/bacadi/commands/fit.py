@@ -75,6 +75,7 @@ def fit(
     shams: Annotated[
         int, typer.Option(help="Fit so many shams too (see `bacadi sham`) and say how many targets they name.")
     ] = 0,
+    report: Annotated[bool, typer.Option("--report", help="Write report.html too (see `bacadi report`).")] = False,
     checkpoint_every: Annotated[float, typer.Option(help="Seconds between two checkpoints.")] = 60.0,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue the run in --out if there is one, with the same options.")
@@ -101,7 +102,7 @@ def fit(
     configuration = configure(method, preset, config, flags)
     columns = columns_of(config, given)
     request = Request(
-        data, context, observational, seed, standardize, targets, config, checkpoint_every, columns, shams
+        data, context, observational, seed, standardize, targets, config, checkpoint_every, columns, shams, report
     )
     run = RunFolder.prepare(out, request, configuration, overwrite)
     if resume and holds_run(out):

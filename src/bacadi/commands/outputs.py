@@ -9,6 +9,9 @@ import typer
 from bacadi.data.text import printable
 from bacadi.errors import ConfigError
 
+REPORT = "report.html"
+"""The page of a run, in its folder."""
+
 
 def say(text: str, err: bool = False) -> None:
     """Print text that may hold labels of the user's, which a terminal must not take for commands."""

@@ -12,7 +12,7 @@ from typing import Any
 import typer
 
 import bacadi
-from bacadi.commands.outputs import check_folder, check_outputs, say
+from bacadi.commands.outputs import REPORT, check_folder, check_outputs, say
 from bacadi.commands.watch import Log, Watch
 from bacadi.config.choices import shown
 from bacadi.config.codec import Place, build, encode
@@ -51,6 +51,7 @@ class Request:
     checkpoint_seconds: float = 60.0
     columns: Columns = PLAIN
     shams: int = 0
+    report: bool = False
 
     def __post_init__(self) -> None:
         if type(self.seed) is not int or not 0 <= self.seed <= _LARGEST_SEED:
@@ -114,7 +115,8 @@ class RunFolder:
             place = Place(f"'{path / CONFIG}'", modules=modules)
             columns = build(Columns, record["columns"], place.below("columns")) if "columns" in record else PLAIN
             kept = {key: record[key] for key in _KEPT if key in record}
-            request = Request(Path(record["data"]["path"]), **kept, columns=columns)
+            report = bool(record.get("report", False))
+            request = Request(Path(record["data"]["path"]), **kept, columns=columns, report=report)
             model, method = restored(record["configuration"], place)
             configuration = Configuration(model, method, name_of_method(method), record["preset"], {})
             digest, known = record["data"]["sha256"], record["knowledge"]
@@ -160,6 +162,7 @@ class RunFolder:
             "configuration": self.configuration.table(),
             **self._columns_record(),
             **({"extends": self.extends} if self.extends else {}),
+            **({"report": True} if self.request.report else {}),
         }
 
     def _columns_record(self) -> dict[str, Any]:
@@ -190,7 +193,8 @@ class RunFolder:
         self.path.mkdir(parents=True, exist_ok=True)
         with Log(self.path / LOG) as log:
             self.check_free(but=LOG)  # another run may have come and gone in the meantime
-            for name in (*RESULTS, CHECKPOINT):  # they would not belong to the new configuration
+            page = (REPORT,) if self.request.report or holds_run(self.path) else ()
+            for name in (*RESULTS, CHECKPOINT, *page):  # they would not belong to the new configuration
                 (self.path / name).unlink(missing_ok=True)
             self._write_record()
             log.clear()
@@ -207,7 +211,8 @@ class RunFolder:
             raise ConfigError(
                 f"The folder '{self.path}' holds {what}; choose another --out, or replace it with --overwrite."
             )
-        outputs = (self.path / name for name in (*RESULTS, CHECKPOINT, CONFIG, LOG) if name != but)
+        page = (REPORT,) if self.request.report else ()
+        outputs = (self.path / name for name in (*RESULTS, CHECKPOINT, CONFIG, LOG, *page) if name != but)
         check_outputs(outputs, "--out", self.overwrite, self.inputs)
 
     def check_same(self) -> None:
@@ -264,6 +269,10 @@ class RunFolder:
         seconds = round(time.monotonic() - begin, 3)
         log.write("done", seconds=seconds, cyclic=posterior.n_cyclic, warnings=doubts(posterior))
         checkpoint.unlink(missing_ok=True)
+        if self.request.report or (self.extends and (self.path / REPORT).exists()):
+            from bacadi.report.page import read_run, write_report
+
+            write_report(read_run(self.path / POSTERIOR), self.path / REPORT)
         return posterior
 
     def _fit(self, watch: Watch, begun: float | None) -> Posterior:
@@ -321,7 +330,8 @@ def summary(posterior: Posterior, folder: Path) -> str:
     more = int((edges["probability"] > 0.5).sum()) - len(likely)
     lines += [f"  and {more} more"] if more > 0 else []
     lines += posterior.attrs.get("shams", {}).get("words", [])
-    return "\n".join([*lines, f"written to {folder}{os.sep}: {', '.join((*RESULTS, CONFIG, LOG))}"])
+    page = (REPORT,) if (folder / REPORT).exists() else ()
+    return "\n".join([*lines, f"written to {folder}{os.sep}: {', '.join((*RESULTS, CONFIG, LOG, *page))}"])
 
 
 def doubts(posterior: Posterior) -> list[str]:

@@ -99,7 +99,7 @@ def _shapes(data: ContextData, judged: np.ndarray) -> Findings:
         else:
             tails = "heavier tails than Gaussian noise" if code == "heavy-tails" else "values that are far off"
             what = f"{which} {has} {tails} within contexts, and a few such rows look like a target"
-            remedy = "leave out rows that are far off (--outliers drop)"
+            remedy = "linear mechanisms let such rows count less; with others leave them out (--outliers drop)"
         yield warning(code, f"{what}; {remedy}.")
 
 

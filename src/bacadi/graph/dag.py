@@ -74,3 +74,22 @@ def transitive_closure(graph: Shaped[np.ndarray, "*batch d d"]) -> Bool[np.ndarr
     for middle in range(graph.shape[-1]):
         reaches = reaches | (reaches[..., :, middle, None] & reaches[..., None, middle, :])
     return reaches
+
+
+def depths(graph: Shaped[np.ndarray, "*batch d d"]) -> Int[np.ndarray, "*batch d"]:
+    """The number of edges of the longest directed path that ends in each node; leading axes are a batch.
+
+    Every edge leads from a smaller depth to a larger one. Graphs must be acyclic.
+
+    >>> depths(np.array([[0, 1, 1], [0, 0, 1], [0, 0, 0]])).tolist()
+    [0, 1, 2]
+    """
+    depth = np.zeros(graph.shape[:-1], dtype=np.int64)
+    *batch, source, target = np.nonzero(graph)
+    for _ in range(graph.shape[-1]):
+        deeper = np.zeros_like(depth)
+        np.maximum.at(deeper, (*batch, target), depth[(*batch, source)] + 1)
+        if (deeper == depth).all():
+            break
+        depth = deeper
+    return depth

@@ -220,7 +220,7 @@ def variance_inflation(data: ContextData, graph: Int8[np.ndarray, "d d"]) -> Inf
     return Inflation(float(np.median(scores)) / MEDIAN, MEDIAN_ERROR / math.sqrt(effective))
 
 
-def _residual(table: Float[np.ndarray, "n q"], weight: Float[np.ndarray, " n"]) -> tuple[float, float]:
+def _residual(table: Float[np.ndarray, "n columns"], weight: Float[np.ndarray, " n"]) -> tuple[float, float]:
     """Residual sum of squares of a regression of the last column on the others and an intercept, and its degrees of
     freedom; rows count by their weights."""
     dof = float(weight.sum()) - table.shape[1]

@@ -38,6 +38,7 @@ _WORK = 2e7  # rows x variables² x draws at most, but for a few draws
 _MAX_ROWS = 4000  # of a context
 _BEYOND_DOUBT = 1e-10
 _MIN_ROWS = 8  # a context with fewer says nothing of its own spread
+_SHAPE_ROWS = 30  # nor, with fewer, of the shape of noise: centred and scaled by themselves its residuals are bounded
 
 Rows = Float[np.ndarray, "n d"]
 
@@ -330,7 +331,7 @@ def _statistics(residuals: Residuals, data: ContextData) -> dict[str, tuple[np.n
         mean = sums / n
         variance = squares / n - mean**2
         scaled = (left - mean[context]) / np.sqrt(variance)[context]
-    scaled[((n < _MIN_ROWS) | ~(variance > 1e-12))[context]] = np.nan
+    scaled[((n < _SHAPE_ROWS) | ~(variance > 1e-12))[context]] = np.nan
     seen = np.isfinite(scaled)
     u, total = np.where(seen, scaled, 0.0), np.maximum(seen.sum(axis=0), 1)
     kurtosis, sixth = (u**4).sum(axis=0) / total, (u**6).sum(axis=0) / total
@@ -348,6 +349,10 @@ def _statistics(residuals: Residuals, data: ContextData) -> dict[str, tuple[np.n
     found["mean"] = _of_means(mean, n, residuals.same_mean, worth)
     found["log_variance_ratio"] = _of_variances(variance, n, residuals.same_variance, (kurtosis, worth))
     found["correlation"] = _correlations(u, seen, lag)
+    nothing = total < _SHAPE_ROWS
+    for name in ("kurtosis", "skewness", "autocorrelation", "curvature"):
+        size, p = found[name]
+        found[name] = np.where(nothing, 0.0, size), np.where(nothing, 1.0, p)
     return found
 
 

@@ -51,7 +51,7 @@ def what_orients(draws: Draws, pairs: Int[np.ndarray, "p 2"]) -> Orientation:
     >>> found.contexts.tolist(), found.propagated.tolist()
     ([[1.0, 0.0]], [0.0, 1.0])
     """
-    graphs, targets, weights = _thinned(_distinct(draws))
+    graphs, targets, weights = _affordable(distinct(draws))
     n, m, d = targets.shape
     place = np.full((d, d), -1)
     place[tuple(pairs.T)] = np.arange(len(pairs))
@@ -81,8 +81,14 @@ def _compelled(
     return compelled(dags, pairs)[at]
 
 
-def _distinct(draws: Draws) -> Draws:
-    """Each draw that differs from those before and has weight, with the weight of its equals."""
+def distinct(draws: Draws) -> Draws:
+    """Each draw that differs from those before and has weight, with the weight of its equals.
+
+    >>> empty, one = np.zeros((2, 2), np.int8), np.array([[0, 1], [0, 0]], np.int8)
+    >>> merged = distinct(Draws(np.stack([one, empty, one]), np.zeros((3, 0, 2), np.int8), np.array([0.5, 0.2, 0.3])))
+    >>> merged.graphs.sum(axis=(1, 2)).tolist(), merged.weights.tolist()
+    ([1, 0], [0.8, 0.2])
+    """
     seen: dict[bytes, int] = {}
     used = np.flatnonzero(draws.weights > 0)
     rows = zip(*(np.packbits(array[used] != 0, axis=-1) for array in draws[:2]), strict=True)
@@ -92,14 +98,24 @@ def _distinct(draws: Draws) -> Draws:
     return Draws(draws.graphs[first], draws.targets[first], np.bincount(group, weights=draws.weights[used]))
 
 
-def _thinned(draws: Draws) -> Draws:
-    """All draws, or those at evenly spaced points of the sum of weights if all are too many."""
+def thinned(draws: Draws, most: int) -> Draws:
+    """All draws, or those at `most` evenly spaced points of the sum of weights if there are more.
+
+    >>> three = Draws(np.zeros((3, 1, 1), np.int8), np.zeros((3, 0, 1), np.int8), np.array([0.6, 0.1, 0.3]))
+    >>> thinned(three, 2).weights.tolist()
+    [0.5, 0.5]
+    """
     graphs, targets, weights = draws
-    parents = graphs.sum(axis=1, dtype=np.int64)
-    work = graphs.size + (parents.sum(axis=1) * parents.max(axis=1)).sum()
-    if work <= _MAX_WORK:
+    if len(graphs) <= most:
         return draws
-    most = max(1, int(_MAX_WORK * len(graphs) / work))
     points = (np.arange(most) + 0.5) / most * weights.sum()
     chosen, times = np.unique(np.searchsorted(weights.cumsum(), points), return_counts=True)
     return Draws(graphs[chosen], targets[chosen], times / most)
+
+
+def _affordable(draws: Draws) -> Draws:
+    """As many draws as take about a second."""
+    graphs = draws.graphs
+    parents = graphs.sum(axis=1, dtype=np.int64)
+    work = graphs.size + (parents.sum(axis=1) * parents.max(axis=1)).sum()
+    return draws if work <= _MAX_WORK else thinned(draws, max(1, int(_MAX_WORK * len(graphs) / work)))

@@ -18,7 +18,7 @@ from bacadi.errors import ConfigError, InferenceError
 from bacadi.graph.dag import is_acyclic
 from bacadi.posterior import store, summaries, tables
 from bacadi.posterior import weights as rules
-from bacadi.posterior.orientation import Draws, Orientation, what_orients
+from bacadi.posterior.orientation import Draws, Orientation, distinct, what_orients
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -284,6 +284,20 @@ class Posterior:
     def distinct_graphs(self) -> summaries.DistinctGraphs:
         """The graphs that occur with their probabilities, the most probable first."""
         return summaries.distinct_graphs(self.graph.reshape(-1, *self.graph.shape[2:]), self.weights.ravel())
+
+    def structures(self) -> Draws:
+        """The pairs of graph and targets that occur, each once with the weight of all its draws, the heaviest first.
+
+        >>> graph = np.array([[[[0, 1], [0, 0]], [[0, 0], [0, 0]], [[0, 1], [0, 0]]]], dtype=np.int8)
+        >>> posterior = Posterior(graph, np.zeros((1, 3, 0, 2), np.int8), np.full((1, 3), -np.log(3)), ("a", "b"), ())
+        >>> posterior.structures().weights.round(2).tolist()
+        [0.67, 0.33]
+        """
+        every = (self.graph, self.intervention_target)
+        graphs, targets = (array.reshape(self.n_draws, *array.shape[2:]) for array in every)
+        merged = distinct(Draws(graphs, targets, self.weights.ravel()))
+        order = np.argsort(-merged.weights, kind="stable")
+        return Draws(*(array[order] for array in merged))
 
     def most_probable_graph(self) -> Int8[np.ndarray, "d d"]:
         """The graph of largest total weight; a tie goes to fewer edges, then to the first in reading order."""
