@@ -1,8 +1,8 @@
 """Errors that a user can act on: one sentence of what is wrong, where, and what to do; and the exit codes."""
 
-FAILURE, BAD_INPUT, INTERRUPTED = 1, 2, 130
-"""Exit codes other than 0: a failure of ours, bad input or usage, stopped by Ctrl-C (128 + SIGINT; other signals
-likewise)."""
+FAILURE, BAD_INPUT, DOUBTFUL, INTERRUPTED = 1, 2, 3, 130
+"""Exit codes other than 0: a failure of ours, bad input or usage, a doubtful result under `--strict`, stopped by Ctrl-C
+(128 + SIGINT; other signals likewise)."""
 
 
 class BacadiError(Exception):

@@ -76,7 +76,7 @@ def test_summary_and_quiet(run: Run, arguments: list[str]) -> None:
 
 def test_warnings_of_the_doctor_go_to_stderr(run: Run, arguments: list[str]) -> None:
     at = arguments.index("--observational")
-    result = run(*arguments[:at], *arguments[at + 2 :])
+    result = run(*arguments[: at + 1], "", *arguments[at + 2 :])
     assert result.exit_code == 0 and len(said(result)) == 1 and said(result)[0].startswith("Warning: ")
 
 

@@ -184,7 +184,7 @@ def test_data_that_a_method_cannot_use_are_refused(run: Run, plain: list[str], t
     table.write_text("\n".join(f"{row},{line}" for row, line in zip(wide, lines, strict=True)) + "\n")
     assert_refused(run(*plain, "--method", "exact"), "at most 15 variables", "have 16", "--method mcmc")
     at = plain.index("--observational")
-    result = run(*plain[:at], *plain[at + 2 :], "--method", "ut-igsp")
+    result = run(*plain[: at + 1], "", *plain[at + 2 :], "--method", "ut-igsp")
     assert result.exit_code == 2 and "observational" in result.stderr.splitlines()[-1]
     assert not Path(plain[-1]).exists()
 

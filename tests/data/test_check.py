@@ -42,12 +42,12 @@ def test_good_table(good: Path) -> None:
 
 
 def test_warnings_inform_and_pass(good: Path) -> None:
-    code, out, _ = run("check", good, "--context", "arm")
+    code, out, _ = run("check", good, "--context", "arm", "--observational", "")
     assert code == 0 and "Warnings" in out and "Usable, with 1 warning to consider." in out
 
 
 def test_json(good: Path) -> None:
-    code, out, _ = run("check", good, "--context", "arm", "--json")
+    code, out, _ = run("check", good, "--context", "arm", "--observational", "", "--json")
     found = json.loads(out)
     assert code == 0 and found["ok"] and found["rows"] == 40
     assert found["problems"][0]["code"] == "no-observational"

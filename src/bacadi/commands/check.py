@@ -3,24 +3,12 @@
 import json
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bacadi.commands.columns import (
-    Block,
-    Drop,
-    DropConstant,
-    Missing,
-    MissingValue,
-    Outliers,
-    Spikes,
-    Thin,
-    Transform,
-    Variables,
-    columns_of,
-)
-from bacadi.errors import BAD_INPUT, ConfigError
+from bacadi.commands.columns import Context, Data, Observational, columns_of, reads_columns
+from bacadi.errors import BAD_INPUT
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,33 +18,18 @@ if TYPE_CHECKING:
 _LISTED_CONTEXTS, _LISTED_VARIABLES, _LISTED_FINDINGS = 20, 12, 8
 
 
+@reads_columns
 def check(
-    data: Annotated[Path, typer.Argument(help="Table: .csv, .tsv, .txt (tabs), each also .gz, or .parquet.")],
-    context: Annotated[str | None, typer.Option(help="Column that names the context of each row.")] = None,
-    observational: Annotated[str | None, typer.Option(help="Label of the observational context, if any.")] = None,
-    transform: Transform = None,
-    variables: Variables = None,
-    drop: Drop = None,
-    drop_constant: DropConstant = False,
-    thin: Thin = None,
-    missing: Missing = None,
-    missing_value: MissingValue = None,
-    outliers: Outliers = None,
-    spikes: Spikes = None,
-    block: Block = None,
+    data: Data,
+    context: Context = None,
+    observational: Observational = None,
     config: Annotated[Path | None, typer.Option(help="TOML file whose section data says the same.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    *,
+    flags: dict[str, Any],
 ) -> None:
     """Say in plain words what a table holds and what is wrong or risky about it (exit code 2 if it is unusable)."""
-    given = locals()
-    from bacadi.data.doctor import which_context
-    from bacadi.data.tables import read_table
-
-    columns = columns_of(config, given)
-    table = read_table(data, context, columns.block)
-    if context is None:
-        raise ConfigError(which_context(table, "--context COLUMN"))
-    diagnosis = columns.read(table, context, observational).diagnosis
+    diagnosis = columns_of(config, flags).open(data, context, observational).diagnosis
     if as_json:
         typer.echo(json.dumps(diagnosis.to_dict(), indent=2, ensure_ascii=False))
     else:

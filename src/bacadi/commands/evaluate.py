@@ -17,7 +17,13 @@ if TYPE_CHECKING:
 
 def evaluate(
     source: Annotated[Path, typer.Argument(metavar="DIR", help="The --out folder of a fit, or a posterior.nc.")],
-    truth: Annotated[Path | None, typer.Option(help="The --out folder of `bacadi simulate`.")] = None,
+    truth: Annotated[
+        Path | None,
+        typer.Option(help="The --out folder of `bacadi simulate`, or a CSV file of true edges (source,target)."),
+    ] = None,
+    true_targets: Annotated[
+        Path | None, typer.Option(help="CSV file of true targets (context,variable), beside a file of edges.")
+    ] = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Write the values to this JSON file as well.")
     ] = None,
@@ -27,13 +33,20 @@ def evaluate(
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the JSON file.")] = False,
 ) -> None:
-    """Compare a posterior with the truth of a simulated task: a table of metrics, and JSON on request."""
+    """Compare a posterior with the truth of a simulated task or of your own: a table of metrics, JSON on request."""
     if truth is None:
-        raise ConfigError("Name the folder with the truth with --truth DIR, the --out folder of `bacadi simulate`.")
+        folder, file = (
+            "--truth DIR, the --out folder of `bacadi simulate`",
+            "--truth FILE.csv with columns source,target",
+        )
+        raise ConfigError(f"Name the truth with {folder}, or with {file}.")
+    if true_targets is not None and truth.is_dir():
+        raise ConfigError("--true-targets goes with a file of true edges; a simulated task has its own, so remove it.")
     from bacadi.commands.export import posterior_file
     from bacadi.commands.outputs import check_outputs
     from bacadi.data.text import write_text
     from bacadi.metrics import evaluate as metrics
+    from bacadi.metrics.gold import evaluate_gold
     from bacadi.posterior import load
     from bacadi.simulate.files import read_task
 
@@ -41,11 +54,16 @@ def evaluate(
         _import(module)
     path = posterior_file(source)
     if json_file is not None:
-        check_outputs([json_file], "--json", overwrite, [path])
-    posterior, task = load(path), read_task(truth)
-    _warn_of_other_data(posterior, truth)
+        check_outputs([json_file], "--json", overwrite, [path, truth, true_targets])
+    posterior = load(path)
     with warnings.catch_warnings(record=True) as caught:
-        values = metrics.evaluate(posterior, task, modules or ())
+        warnings.simplefilter("always")
+        if truth.is_file():
+            values = evaluate_gold(posterior, truth, true_targets)
+        else:
+            task = read_task(truth)
+            _warn_of_other_data(posterior, truth)
+            values = metrics.evaluate(posterior, task, modules or ())
     for warning in caught:
         typer.echo(f"Warning: {warning.message}", err=True)
     if json_file is not None:

@@ -2,23 +2,11 @@
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from bacadi.commands.columns import (
-    Block,
-    Drop,
-    DropConstant,
-    Missing,
-    MissingValue,
-    Outliers,
-    Spikes,
-    Thin,
-    Transform,
-    Variables,
-    columns_of,
-)
+from bacadi.commands.columns import Context, Data, Observational, columns_of, reads_columns
 from bacadi.config.names import BASELINE, EFFECT, MECHANISM, METHOD, NAMES
 from bacadi.errors import ConfigError
 
@@ -28,10 +16,11 @@ _METHODS = ", ".join([*(name for name in NAMES[METHOD] if name != "bootstrap"), 
 _BASELINES = ", ".join(NAMES[BASELINE])
 
 
+@reads_columns
 def fit(
-    data: Annotated[Path, typer.Argument(help="Table: .csv, .tsv, .txt (tabs), each also .gz, or .parquet.")],
-    context: Annotated[str | None, typer.Option(help="Column that names the context of each row.")] = None,
-    observational: Annotated[str | None, typer.Option(help="Label of the observational context, if any.")] = None,
+    data: Data,
+    context: Context = None,
+    observational: Observational = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the results.")] = None,
     model: Annotated[str | None, typer.Option(help=f"{_MECHANISMS}, or module:Class of your own.")] = None,
     effect: Annotated[str | None, typer.Option(help=f"What interventions do: {_EFFECTS}.")] = None,
@@ -42,7 +31,11 @@ def fit(
     seed: Annotated[int, typer.Option(help="Makes the run repeatable bit for bit on one machine.")] = 0,
     standardize: Annotated[bool, typer.Option("--standardize", help="Scale every column to mean 0 and std 1.")] = False,
     targets: Annotated[
-        str, typer.Option(help="unknown, known (labels name their targets: a+b) or FILE.csv (context,variable).")
+        str,
+        typer.Option(
+            help="unknown, known (labels name their targets: a+b), known-with-off-targets (these for certain, and more "
+            "are looked for) or FILE.csv (context,variable)."
+        ),
     ] = "unknown",
     preset: Annotated[
         str | None,
@@ -52,16 +45,6 @@ def fit(
         Path | None,
         typer.Option(help="TOML file with the sections model, method, data and knowledge (docs/settings.md)."),
     ] = None,
-    transform: Transform = None,
-    variables: Variables = None,
-    drop: Drop = None,
-    drop_constant: DropConstant = False,
-    thin: Thin = None,
-    missing: Missing = None,
-    missing_value: MissingValue = None,
-    outliers: Outliers = None,
-    spikes: Spikes = None,
-    block: Block = None,
     draws: Annotated[int | None, typer.Option(help="mcmc, exact: number of draws.")] = None,
     sweeps: Annotated[int | None, typer.Option(help="mcmc: length of the run.")] = None,
     time_budget: Annotated[
@@ -82,14 +65,21 @@ def fit(
     ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a run or files in --out.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no summary.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object on stdout in place of the summary; all else on stderr.")
+    ] = False,
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Exit code 3 if the draws did not converge, the model misfits or shams fail."),
+    ] = False,
+    *,
+    flags: dict[str, Any],
 ) -> None:
     """Infer a posterior over graph and intervention targets and write it to a folder."""
-    given, begun = locals(), time.monotonic()
+    begun = time.monotonic()
+    columns = columns_of(config, flags)
     if context is None:
-        from bacadi.data.doctor import which_context
-        from bacadi.data.tables import read_table
-
-        raise ConfigError(which_context(read_table(data), "--context COLUMN"))
+        columns.open(data, None)  # refuses, with the columns that could be it
     if out is None:
         raise ConfigError("Name the folder for the results with --out DIR; it is made if it is missing.")
     if resume and overwrite:
@@ -97,22 +87,26 @@ def fit(
     from bacadi.commands.run import Request, RunFolder, conclude, holds_run, is_finished
     from bacadi.config.layers import configure
 
-    flags = {"--model": model, "--effect": effect, "--draws": draws, "--sweeps": sweeps, "--time-budget": time_budget}
-    flags |= {"--replicas": replicas, "--particles": particles, "--steps": steps, "--samples": samples, "--jobs": jobs}
-    configuration = configure(method, preset, config, flags)
-    columns = columns_of(config, given)
+    chosen = {"--model": model, "--effect": effect, "--draws": draws, "--sweeps": sweeps, "--time-budget": time_budget}
+    chosen |= {"--replicas": replicas, "--particles": particles, "--steps": steps, "--samples": samples, "--jobs": jobs}
+    configuration = configure(method, preset, config, chosen)
     request = Request(
-        data, context, observational, seed, standardize, targets, config, checkpoint_every, columns, shams, report
+        data, str(context), observational, seed, standardize, targets, config, checkpoint_every, columns, shams, report
     )
     run = RunFolder.prepare(out, request, configuration, overwrite)
-    if resume and holds_run(out):
-        run.check_same()
-        if not is_finished(out):
-            conclude(run.resume(quiet, begun), out, quiet)
-        elif not quiet:
-            typer.echo(f"The run in {out} is complete already; there is nothing to resume.")
+    if not (resume and holds_run(out)):
+        posterior = run.start(quiet, begun)
     else:
-        conclude(run.start(quiet, begun), out, quiet)
+        run.check_same()
+        if is_finished(out):
+            from bacadi.posterior import load
+
+            if not quiet:
+                typer.echo(f"The run in {out} is complete already; there is nothing to resume.", err=as_json)
+            posterior, quiet = load(out / "posterior.nc"), True
+        else:
+            posterior = run.resume(quiet, begun)
+    conclude(posterior, out, quiet, as_json, strict)
 
 
 def resume(

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import os
 import shlex
 import time
@@ -20,9 +21,8 @@ from bacadi.config.columns import PLAIN, Columns
 from bacadi.config.layers import Configuration, name_of_method, restored
 from bacadi.data.checks import Severity
 from bacadi.data.contexts import ContextData
-from bacadi.data.tables import read_table
 from bacadi.data.text import sweep, write_text
-from bacadi.errors import INTERRUPTED, BacadiError, ConfigError, DataError, StoreError
+from bacadi.errors import DOUBTFUL, INTERRUPTED, BacadiError, ConfigError, DataError, StoreError
 from bacadi.inference.fit import fit
 from bacadi.inference.method import Monitor, Problem
 from bacadi.inference.shams import sham
@@ -35,6 +35,8 @@ CONFIG, LOG, CHECKPOINT, POSTERIOR = "config.json", "log.jsonl", "checkpoint.npz
 RESULTS = ("edges.csv", "targets.csv", POSTERIOR)
 _LARGEST_SEED = 2**32 - 1
 _LISTED_EDGES = 10
+LISTED_FROM = 0.1
+"""The least probability of an edge or a target that `--json` lists; the CSV files have all."""
 
 
 @dataclass(frozen=True)
@@ -61,16 +63,17 @@ class Request:
         if not 0 <= self.checkpoint_seconds < float("inf"):
             raise ConfigError(f"--checkpoint-every is {self.checkpoint_seconds}; give a number of seconds from 0 on.")
 
-    def read(self) -> tuple[ContextData, tuple[str, ...]]:
-        """The data, and the warnings of the doctor as sentences."""
-        table = read_table(self.data, self.context, self.columns.block)
-        data, diagnosis = self.columns.read(table, self.context, self.observational)
+    def read(self) -> tuple[ContextData, tuple[str, ...], tuple[str, ...]]:
+        """The data, the warnings of the doctor, and what was decided in the user's place, as sentences."""
+        data, diagnosis = self.columns.open(self.data, self.context, self.observational)
         if data is None:
             raise DataError(diagnosis.of(Severity.ERROR)[0].message)
         warnings = tuple(finding.message for finding in diagnosis.of(Severity.WARNING))
-        return (data.standardized() if self.standardize else data), warnings
+        notes = tuple(finding.message for finding in diagnosis.of(Severity.NOTE) if finding.code in _TOLD)
+        return (data.standardized() if self.standardize else data), warnings, notes
 
 
+_TOLD = ("observational", "control", "labels", "genes", "normalized", "outliers", "spikes")
 _KEPT = ("context", "observational", "seed", "standardize", "targets", "checkpoint_seconds", "shams")
 
 
@@ -91,15 +94,19 @@ class RunFolder:
     warnings: tuple[str, ...] = ()
     overwrite: bool = False
     extends: int = 0
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def prepare(
         cls, path: Path, request: Request, configuration: Configuration, overwrite: bool = False
     ) -> "RunFolder":
         """Validate everything that can be validated without running; nothing is written."""
-        data, warnings = request.read()
+        data, warnings, notes = request.read()
+        request = replace(request, observational=data.observational)
         knowledge = stated(data, request.targets, configuration.knowledge, request.config)
-        run = cls(path, request, configuration, data, knowledge, file_digest(request.data), warnings, overwrite)
+        run = cls(
+            path, request, configuration, data, knowledge, file_digest(request.data), warnings, overwrite, notes=notes
+        )
         run.check()
         check_folder(path)
         return run
@@ -115,6 +122,7 @@ class RunFolder:
             place = Place(f"'{path / CONFIG}'", modules=modules)
             columns = build(Columns, record["columns"], place.below("columns")) if "columns" in record else PLAIN
             kept = {key: record[key] for key in _KEPT if key in record}
+            kept["observational"] = kept.get("observational") or ""  # nothing is to be looked for again
             report = bool(record.get("report", False))
             request = Request(Path(record["data"]["path"]), **kept, columns=columns, report=report)
             model, method = restored(record["configuration"], place)
@@ -130,7 +138,8 @@ class RunFolder:
                 "restore the file or start a new fit."
             )
         try:
-            data, _ = request.read()
+            data, _, _ = request.read()
+            request = replace(request, observational=data.observational)
             known = from_record(known, labels_of(data))
             run = cls(path, request, configuration, data, known, digest, extends=int(record.get("extends", 0)))
             run.check()
@@ -188,6 +197,8 @@ class RunFolder:
         A time budget counts from `begun` (monotonic), when the command began.
         """
         self.check_free()
+        for message in () if quiet else self.notes:
+            say(message, err=True)
         for message in self.warnings:
             say(f"Warning: {message}", err=True)
         self.path.mkdir(parents=True, exist_ok=True)
@@ -308,12 +319,64 @@ class RunFolder:
         return replace(posterior, attrs=posterior.attrs | {"shams": found})
 
 
-def conclude(posterior: Posterior, folder: Path, quiet: bool) -> None:
-    """Print the summary unless it is not wanted, and in any case what makes the result doubtful."""
-    if not quiet:
+def conclude(posterior: Posterior, folder: Path, quiet: bool, as_json: bool = False, strict: bool = False) -> None:
+    """Print the summary unless it is not wanted, and in any case what makes the result doubtful.
+
+    With `as_json` the only thing on stdout is one JSON object; with `strict` a result that is not to be trusted ends
+    the command with the exit code for that.
+    """
+    if as_json:
+        typer.echo(json.dumps(outcome(posterior, folder), ensure_ascii=False, allow_nan=False))
+    elif not quiet:
         say(summary(posterior, folder))
     for message in doubts(posterior):
         say(f"Warning: {message}", err=True)
+    if strict and (reasons := failures(posterior)):
+        say(f"Not to be trusted (--strict): {' and '.join(reasons)}.", err=True)
+        raise typer.Exit(DOUBTFUL)
+
+
+def failures(posterior: Posterior) -> list[str]:
+    """Why `--strict` does not take a result: replicas that disagree, a model that does not fit, shams with targets."""
+    attrs = posterior.attrs
+    found = {
+        "the draws did not converge": attrs.get("converged") is False,
+        "the model does not fit": bool(attrs.get("misfit")),
+        "shams name targets": bool(attrs.get("shams", {}).get("warnings")),
+    }
+    return [reason for reason, holds in found.items() if holds]
+
+
+def outcome(posterior: Posterior, folder: Path) -> dict[str, Any]:
+    """The result as plain values for a program: what `--json` prints (docs/inputs.md)."""
+    shams = posterior.attrs.get("shams")
+    return {
+        "bacadi": bacadi.__version__,
+        "verdict": posterior.verdict(),
+        "converged": posterior.attrs.get("converged"),
+        "trusted": not failures(posterior),
+        "threshold": LISTED_FROM,
+        "targets": _rows(posterior.targets()),
+        "edges": _rows(posterior.edges()),
+        "doubts": doubts(posterior),
+        "shams": None if shams is None else shams["words"],
+        "observational": posterior.observational,
+        "contexts": list(posterior.contexts),
+        "variables": list(posterior.variables),
+        "files": {name: str(folder / name) for name in (*RESULTS, CONFIG, LOG, REPORT) if (folder / name).exists()},
+    }
+
+
+def _rows(table: Any) -> list[dict[str, Any]]:
+    """The rows of a table whose probability reaches `LISTED_FROM`, one object each."""
+    likely = table[table["probability"] >= LISTED_FROM]
+    rows: list[dict[str, Any]] = likely.to_dict("records")
+    return [{name: _finite(value) for name, value in row.items()} for row in rows]
+
+
+def _finite(value: Any) -> Any:
+    """JSON has neither NaN nor infinity, the log odds of what is certain."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def summary(posterior: Posterior, folder: Path) -> str:

@@ -1,5 +1,9 @@
-"""`Columns`: what is made of a table before a model sees it, as one choice (section [data] of a file, flags)."""
+"""`Columns`: what is made of a table before a model sees it, as one choice (section [data] of a file, flags).
 
+`prepare` is the way in for Python, `Columns.open` for the command line; both read files, tables and AnnData alike.
+"""
+
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,15 +15,17 @@ from bacadi.config.choices import REFUSED, Choice, option, rules_of, shown
 from bacadi.config.codec import Place, Table, build
 from bacadi.config.layers import DATA, read_sections
 from bacadi.data import preparation
+from bacadi.data.annotated import LOG1P_CPM, Cells, is_anndata, read_h5ad, tabulate
 from bacadi.data.changes import far_rows
-from bacadi.data.checks import Finding, note
+from bacadi.data.checks import Finding, Severity, find_control, note
 from bacadi.data.contexts import ContextData
-from bacadi.data.doctor import Diagnosis, examine
+from bacadi.data.doctor import Diagnosis, examine, which_context
 from bacadi.data.shapes import unmeasured
 from bacadi.data.symptoms import symptoms
+from bacadi.data.tables import SEPARATORS, as_frame, ending_of, read_table
 from bacadi.data.text import counted, listed, quoted
 from bacadi.data.transforms import AUTO, KINDS, NONE
-from bacadi.errors import ConfigError
+from bacadi.errors import ConfigError, DataError
 
 REFUSE, DROP, IMPUTE = "refuse", "drop", "impute"
 KEEP = "keep"
@@ -40,7 +46,11 @@ class Columns(Choice):
     `missing_value` is a number that stands for a missing cell (-999, or 0 where nothing was measured). `block` is a
     column of labels (batch, donor, day), each with an intercept of its own. `outliers` keeps or drops rows that are far
     off given the rest of their row (`changes.far_rows`). With `spikes` "auto", cells with a value that many rows share
-    and that says nothing of the row (`shapes.unmeasured`) are taken for missing and completed.
+    and that says nothing of the row (`shapes.unmeasured`) are taken for missing and completed. Rows of `drop_contexts`
+    are not used; a missing label goes by `nan` there.
+
+    `sep` and `decimal` are for text files. `layer`, `genes` (how many: the perturbed ones first, then those that change
+    most), `normalize` and `label_separator` (`A+B` aims at A and B) are for AnnData (`data.annotated`).
 
     >>> Columns(transform=("Raf=log", "Mek=none")).maps()
     {'Raf': 'log', 'Mek': 'none'}
@@ -56,6 +66,13 @@ class Columns(Choice):
     outliers: str = option(KEEP, among=(KEEP, DROP))
     spikes: str = option(AUTO, among=(KEEP, AUTO))
     block: str | None = option(None, none="none")
+    drop_contexts: tuple[str, ...] = option(())
+    sep: str | None = option(None, none="auto", among=tuple(SEPARATORS))
+    decimal: str | None = option(None, none="auto", among=(".", ","))
+    layer: str | None = option(None, none="X")
+    genes: int | None = option(None, none="all", least=2)
+    normalize: str = option(NONE, among=(NONE, LOG1P_CPM))
+    label_separator: str = "+"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -65,6 +82,10 @@ class Columns(Choice):
         both = sorted(set(self.variables or ()) & set(self.drop))
         if both:
             raise ConfigError(f"variables and drop both name {quoted(both[0])}; keep one of the two.")
+        if self.genes is not None and self.variables is not None:
+            raise ConfigError("genes says how many and variables says which; keep one of the two.")
+        if not self.label_separator.strip():
+            raise ConfigError("label_separator is blank; give what joins the parts of a label, such as '+'.")
 
     def maps(self) -> str | dict[str, str]:
         """The map of all columns, or of those that are named."""
@@ -80,15 +101,55 @@ class Columns(Choice):
             raise ConfigError(f"{what}; give one map for all columns, or COLUMN=MAP for each.")
         return {column: name for column, _, name in pairs}
 
+    def open(self, source: Any, context: str | None, observational: str | None = None) -> Reading:
+        """Read a file (a path), a pandas or polars table or an AnnData, then `read` what it holds.
+
+        Without `observational` the usual labels of a control are looked for; "" says that there is none.
+        """
+        if isinstance(source, str | Path) and ending_of(Path(source))[0] == ".h5ad":
+            source = read_h5ad(Path(source))
+        if not is_anndata(source):
+            self._refuse_idle()
+            labels = (context, self.block)
+            is_file = isinstance(source, str | Path)
+            table = read_table(source, *labels, self.sep, self.decimal) if is_file else as_frame(source)
+            if context is None:
+                raise ConfigError(which_context(table, "--context COLUMN"))
+            return self.read(table, context, observational)
+        if self.sep is not None or self.decimal is not None:
+            raise ConfigError("--sep and --decimal are for text and the data are an AnnData; leave them out.")
+        wanted = self.genes if self.variables is None else self.variables
+        cells = Cells(self.layer, wanted, self.normalize, self.label_separator, self.drop_contexts)
+        found = tabulate(source, context, observational, cells, () if self.block is None else (self.block,))
+        columns = self.replace(drop_contexts=())
+        data, diagnosis = columns.read(found.table, str(context), found.control or "")
+        if data is not None:
+            data = replace(data, aims={k: aim for k, aim in found.aims.items() if set(aim) <= set(data.variables)})
+        return Reading(data, diagnosis.with_findings(found.findings))
+
+    def _refuse_idle(self) -> None:
+        """What is for AnnData has no effect on a table."""
+        given = {"layer": self.layer, "genes": self.genes, "normalize": None if self.normalize == NONE else 1}
+        for name, value in given.items():
+            if value is not None:
+                remedy = {"genes": "--variables names columns", "normalize": "--transform log1p is there for tables"}
+                raise ConfigError(f"--{name} is for AnnData (.h5ad); {remedy.get(name, 'leave it out')}.")
+
     def read(self, table: Any, context: str, observational: str | None = None) -> Reading:
-        """Prepare a pandas table, examine it, and transform what it holds.
+        """Prepare a pandas table, examine it, and transform what it holds; `observational` is as in `open`.
 
         >>> import pandas as pd
         >>> table = pd.DataFrame({"a": [1, 10, 2], "b": [0, 3, 1], "n": [1, 2, 3], "arm": ["wt", "wt", "ko"]})
         >>> Columns(transform=("a=log",), drop=("n",)).read(table, "arm", "wt").data.x.round(1).tolist()
         [[0.0, 0.0], [2.3, 3.0], [0.7, 1.0]]
         """
+        if self.drop_contexts:
+            table = preparation.without_contexts(table, context, self.drop_contexts)
         notes, n_rows = [], len(table)
+        if observational is None and (control := _control(table, context)) is not None:
+            observational, what = control, f"Context {quoted(control)} is taken for the untouched one"
+            notes.append(note("observational", f"{what}; --observational names another, or '' for none."))
+        observational = observational or None
         labels = [context] if self.block is None else [context, self.block]
         table = preparation.with_columns(table, self.variables, self.drop, labels)
         if self.thin > 1 and context in map(str, table.columns):
@@ -132,8 +193,50 @@ class Columns(Choice):
         return Reading(data, found.with_findings([*notes, *told, *symptoms(data)]))
 
 
+def _control(table: Any, context: str) -> str | None:
+    names = [str(name) for name in table.columns]
+    if names.count(context) != 1:
+        return None
+    column = table.iloc[:, names.index(context)]
+    return find_control(map(str, column[~column.isna()].unique()))
+
+
 PLAIN = Columns(transform=(NONE,), spikes=KEEP)
 """Columns as they are: what a run did whose record says nothing of columns."""
+
+
+def prepare(source: Any, context: str | None = None, observational: str | None = None, **options: Any) -> ContextData:
+    """Data for `fit`, prepared as the command line prepares them: columns on a scale on which their noise is near
+    Gaussian, values that stand for missing ones recognised, the control found by its usual labels.
+
+    What the doctor warns of becomes a Python warning; an error is refused.
+
+    Args:
+        source: a path (.csv, .tsv, .txt, .parquet, .xlsx, .h5ad), a pandas or polars table, or an AnnData.
+        context: the column with the context of each row (a column of `obs` of an AnnData).
+        observational: the label of the untouched context; None looks for a usual one, "" says that there is none.
+        options: fields of `Columns`: transform="log", drop=("n",), genes=30, normalize="log1p-cpm", ….
+
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"a": [1.0, 2.5, 3.0, 9.5], "b": [0.1, 3.2, 1.7, 2.9], "arm": ["wt", "wt", "ko", "ko"]})
+    >>> prepare(table, "arm")
+    ContextData(4 rows, 2 variables; wt (observational): 2, ko: 2)
+    """
+    data, diagnosis = as_columns(options).open(source, context, observational)
+    if data is None:
+        raise DataError(diagnosis.of(Severity.ERROR)[0].message)
+    for finding in diagnosis.of(Severity.WARNING):
+        warnings.warn(finding.message, stacklevel=2)
+    return data
+
+
+def as_columns(options: Mapping[str, Any]) -> Columns:
+    """`Columns` from options in Python: a name may stand for a list of one, a mapping for the transforms of columns.
+
+    >>> as_columns({"transform": {"a": "log"}, "drop": "n"}).drop
+    ('n',)
+    """
+    return build(Columns, columns_table(dict(options)), Place("the options"))
 
 
 def choose_columns(file: Path | None = None, flags: Mapping[str, Any] | None = None) -> Columns:
@@ -169,4 +272,6 @@ def columns_table(table: Table) -> Table:
     for field, rule in rules_of(Columns).items():
         if rule.many and isinstance(plain.get(field), str) and plain[field] != rule.none:
             plain[field] = [plain[field]]
+        if rule.many and isinstance(plain.get(field), tuple):
+            plain[field] = list(plain[field])
     return plain

@@ -6,7 +6,7 @@ where, and what to do. `bacadi.data.doctor` decides which checks a table gets an
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -185,9 +185,43 @@ MIN_ROWS = 2
 _FEW_ROWS = 5
 
 _CONTROL_WORDS = frozenset(
-    {"0", "obs", "observational", "control", "ctrl", "wt", "wildtype", "wild type", "wild-type", "none", "ntc"}
-    | {"untreated", "unperturbed", "non-targeting", "mock", "vehicle", "dmso", "baseline", "reference"}
+    {"obs", "observational", "control", "controls", "ctrl", "ctl", "wt", "wildtype", "wild type", "ntc", "nt"}
+    | {"untreated", "unperturbed", "non targeting", "nontargeting", "non targeting control", "negative control"}
+    | {"mock", "vehicle", "dmso", "pbs", "placebo", "baseline", "reference", "scramble", "scrambled", "safe targeting"}
 )
+_UNASSIGNED = frozenset(
+    {"", "na", "n/a", "nan", "<na>", "none", "null", "unassigned", "not assigned", "unknown", "undetermined"}
+    | {"ambiguous", "negative", "doublet", "multiplet", "multiple", "no guide", "noguide", "no call", "filtered"}
+)
+_PERHAPS_CONTROL = frozenset({"0", "none"})
+
+
+def is_control(label: str) -> bool:
+    """Whether a label is a usual one for the untouched context; case, hyphens and underscores do not count.
+
+    >>> is_control("Non-Targeting"), is_control("NT"), is_control("none")
+    (True, True, False)
+    """
+    return " ".join(re.split(r"[\s_-]+", label.strip().lower())) in _CONTROL_WORDS
+
+
+def is_unassigned(label: str) -> bool:
+    """Whether a label says that nobody knows what was done to a row: such rows are no controls.
+
+    >>> is_unassigned("Unassigned"), is_unassigned("ctrl")
+    (True, False)
+    """
+    return label.strip().lower() in _UNASSIGNED
+
+
+def find_control(labels: Iterable[str]) -> str | None:
+    """The one label that is a usual one for the untouched context; None where none or several are.
+
+    >>> find_control(["KLF1", "ctrl"]), find_control(["DMSO", "untreated"])
+    ('ctrl', None)
+    """
+    usual = [label for label in labels if is_control(label)]
+    return usual[0] if len(usual) == 1 else None
 
 
 def label_findings(index: pd.Index, counts: Counter[str], missing: Mask, observational: str | None) -> Findings:
@@ -198,12 +232,16 @@ def label_findings(index: pd.Index, counts: Counter[str], missing: Mask, observa
     ['missing-context', 'single-row', 'few-rows']
     """
     if missing.any():
-        remedy = "write the context of every row, or drop the row"
+        remedy = "write the context of every row, or leave such rows out (--drop-contexts nan)"
         yield error("missing-context", f"The context column has no label in {_rows(index, missing)}; {remedy}.")
     if observational is not None and observational not in counts:
         what = f"No row has the observational label {quoted(observational)}{closest(observational, list(counts))}"
         yield error("unknown-observational", f"{what}; the contexts are {listed(counts)}, so name one of these.")
     yield from _context_sizes(counts)
+    odd = {label: n for label, n in counts.items() if is_unassigned(label) and label != observational}
+    if odd and len(counts) > 1:
+        what = f"{counted(sum(odd.values()), 'row')} with the label {listed(odd)} may be rows that nobody could assign"
+        yield warning("unassigned", f"{what}; leave them out with --drop-contexts {','.join(odd)} if they are.")
     yield from _design(counts, observational)
     yield from _spellings(counts)
 
@@ -248,7 +286,7 @@ def _design(counts: Counter[str], observational: str | None) -> Findings:
         remedy = "add rows from another context if you have them"
         yield warning("one-context", f"{what} beyond the conditional independences; {remedy}.")
     elif counts and observational is None:
-        control = [label for label in counts if label.strip().lower() in _CONTROL_WORDS]
+        control = [label for label in counts if is_control(label) or label.strip().lower() in _PERHAPS_CONTROL]
         what = "No observational context is named, so every context may have targets and the unperturbed mechanisms"
         which = f"if one of them is the untouched control{f' (perhaps {listed(control)})' if control else ''}"
         remedy = f"are learnt only from what the contexts share; {which}, name it as observational"

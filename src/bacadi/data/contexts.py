@@ -93,6 +93,8 @@ class ContextData:
     context have no row with `context == 0`. `x` is what was given, mapped by `transforms` and then scaled, so that
     `transforms.inverse(scaling.invert(x))` leads back; `original` does that. `block[n]` is the block of a row (batch,
     donor, day), named `blocks[block[n]]`, None where there are none. A missing cell is NaN; `fit` completes it.
+    `aims` says which variables a context is meant to hit, where the source of the data says so: whether it did is for
+    `fit` to find out, unless `--targets known` takes it for granted.
     `weight[n, j]`, at most 1, is how much row n counts in what the mechanism of j has to explain (None: fully); `fit`
     sets it where tails are heavy.
 
@@ -114,6 +116,7 @@ class ContextData:
     block: Int[np.ndarray, " n"] | None = None
     blocks: tuple[str, ...] = ()
     weight: Float[np.ndarray, "n d"] | None = None
+    aims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         n, d = self.x.shape

@@ -73,6 +73,25 @@ def thinned(table: pd.DataFrame, context: str, step: int) -> pd.DataFrame:
     return table.loc[every_nth(labels, step)]
 
 
+def without_contexts(table: pd.DataFrame, context: str, labels: Collection[str]) -> pd.DataFrame:
+    """The rows of all contexts but these; a missing label goes by `nan`.
+
+    >>> table = pd.DataFrame({"a": [1, 2, 3], "arm": ["wt", "unknown", None]})
+    >>> without_contexts(table, "arm", ["unknown", "nan"])["a"].tolist()
+    [1]
+    """
+    _check_column(table, context)
+    column = _column(table, context)
+    texts = column.astype(str).mask(column.isna(), "nan")
+    for label in labels:
+        if not (texts == label).any():
+            near = closest(label, sorted(set(texts)))
+            raise ConfigError(
+                f"No row has the context {quoted(label)} that is to be left out{near}; name one that is there."
+            )
+    return table.loc[~texts.isin(list(labels)).to_numpy(dtype=bool)]
+
+
 def without_value(table: pd.DataFrame, value: float, labels: Collection[str]) -> pd.DataFrame:
     """The table with missing cells where a number stands for them.
 

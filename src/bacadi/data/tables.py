@@ -1,7 +1,7 @@
 """From a table in a file, a pandas table or arrays to `ContextData`.
 
-Files are CSV, tab-separated text (both also gzipped) and parquet. Whatever `bacadi.diagnose` calls an error is
-refused with its sentence; a file that is not a table at all is refused here.
+Files are CSV, tab-separated text (both also gzipped), parquet and Excel sheets. Whatever `bacadi.diagnose` calls an
+error is refused with its sentence; a file that is not a table at all is refused here.
 """
 
 import gzip
@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import EllipsisType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -20,18 +20,20 @@ from bacadi.data.checks import ARRAY_INDEX, LINE_INDEX
 from bacadi.data.contexts import ContextData
 from bacadi.data.doctor import examine, which_context
 from bacadi.data.text import counted, quoted, split_rows
-from bacadi.errors import DataError
+from bacadi.errors import ConfigError, DataError
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 _DELIMITER_NAMES = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "vertical bars"}
-_ENDINGS = ".csv, .tsv, .txt (tabs), .csv.gz, .tsv.gz, .txt.gz or .parquet"
-_SPREADSHEETS = frozenset({".xls", ".xlsx", ".xlsm", ".ods", ".numbers"})
+SEPARATORS = {",": ",", ";": ";", "|": "|", "tab": "\t"}
+"""What `--sep` may be, with what it means."""
+_ENDINGS = ".csv, .tsv, .txt (tabs), .csv.gz, .tsv.gz, .txt.gz, .parquet, .xlsx or .h5ad"
+_EXCEL, _SPREADSHEETS = frozenset({".xlsx", ".xlsm"}), frozenset({".xls", ".ods", ".numbers"})
 # What programs write for a missing number. They are not applied to the context column, where "None" is a fair label.
 _MISSING = ["", "NA", "N/A", "n/a", "na", "NaN", "nan", "-NaN", "-nan", "NULL", "null", "None", "<NA>", "#N/A", "#NA"]
 
 
-def from_dataframe(df: pd.DataFrame, context: str | None = None, observational: str | None = None) -> ContextData:
-    """Read a pandas table with one row per sample, one column naming the context and every other column a variable.
+def from_dataframe(df: Any, context: str | None = None, observational: str | None = None) -> ContextData:
+    """Read a pandas or polars table: one row per sample, one column naming the context, every other one a variable.
 
     Contexts are numbered in order of first appearance. Labels are taken as text.
 
@@ -45,12 +47,42 @@ def from_dataframe(df: pd.DataFrame, context: str | None = None, observational: 
     >>> data.context.tolist(), data.contexts, data.variables
     ([0, 0, 1, 1], ('ko',), ('a', 'b'))
     """
-    if not isinstance(df, pd.DataFrame):
-        remedy = "use from_file for the path of a file and from_arrays for arrays"
-        raise DataError(f"The table is a {type(df).__name__} and not a pandas DataFrame; {remedy}.")
+    df = as_frame(df)
     if context is None:
         raise DataError(which_context(df, "context="))
     return examine(df, context, observational).data()
+
+
+def as_frame(table: Any) -> pd.DataFrame:
+    """A table as a pandas one: pandas itself, or whatever has `to_pandas` (polars, pyarrow), lazy or not.
+
+    >>> as_frame(pd.DataFrame({"a": [1]})).columns.tolist()
+    ['a']
+    """
+    if isinstance(table, pd.DataFrame):
+        return table
+    if not hasattr(table, "to_pandas") and hasattr(table, "collect"):
+        table = table.collect()
+    if not hasattr(table, "to_pandas"):
+        remedy = "use from_file for the path of a file and from_arrays for arrays"
+        raise DataError(f"The table is a {type(table).__name__} and not a pandas DataFrame; {remedy}.")
+    try:
+        return as_frame(table.to_pandas())
+    except ImportError:
+        remedy = "install it with: pip install 'bacadi[parquet]'"
+        raise DataError(f"Taking a {type(table).__module__.split('.')[0]} table needs pyarrow; {remedy}.") from None
+
+
+def table_of(array: ArrayLike) -> pd.DataFrame:
+    """An array [rows, variables] as a table with columns x0, x1, ….
+
+    >>> table_of(np.zeros((2, 2))).columns.tolist()
+    ['x0', 'x1']
+    """
+    matrix = np.asarray(array)
+    if matrix.ndim != 2:
+        raise DataError(f"The array has {matrix.ndim} dimensions; give two, [rows, variables].")
+    return pd.DataFrame(matrix, columns=[f"x{j}" for j in range(matrix.shape[1])])
 
 
 def from_file(path: str | Path, context: str | None = None, observational: str | None = None) -> ContextData:
@@ -65,33 +97,58 @@ def from_file(path: str | Path, context: str | None = None, observational: str |
     return from_dataframe(read_table(path, context), context, observational)
 
 
-def read_table(path: str | Path, context: str | None = None, block: str | None = None) -> pd.DataFrame:
-    """Read .csv, .tsv and .txt (tabs), each also .gz, or .parquet; a row of text is indexed by its line in the file.
+def read_table(
+    path: str | Path,
+    context: str | None = None,
+    block: str | None = None,
+    sep: str | None = None,
+    decimal: str | None = None,
+) -> pd.DataFrame:
+    """Read .csv, .tsv and .txt (tabs), each also .gz, .parquet or .xlsx; a row is indexed by its line in the file.
 
     The header is line 1. The columns `context` and `block`, if they are there, are kept as the text they are, so that
-    labels such as `01` or `None` survive.
+    labels such as `01` or `None` survive. `sep` separates columns in place of what the ending promises, `decimal` is
+    the mark in numbers. Of a workbook the first sheet is read.
 
     >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "data.tsv"
-    >>> _ = path.write_text("a\\tcontext\\n0.5\\t01\\n")
-    >>> read_table(path, "context").loc[2, "context"]
-    '01'
+    >>> path = Path(tempfile.mkdtemp()) / "data.csv"
+    >>> _ = path.write_text("a;context\\n0,5;01\\n")
+    >>> read_table(path, "context", sep=";", decimal=",").to_dict("records")
+    [{'a': 0.5, 'context': '01'}]
     """
     path = Path(path)
-    endings = [ending.lower() for ending in path.suffixes]
-    zipped = endings[-1:] == [".gz"]
-    ending = next(iter(endings[-2:-1] if zipped else endings[-1:]), "")
+    ending, zipped = ending_of(path)
     if ending in _SPREADSHEETS:
-        remedy = "save its sheet as CSV (UTF-8, commas) and give that file"
+        remedy = "save its sheet as CSV (UTF-8, commas) or .xlsx and give that file"
         raise DataError(f"{quoted(path.name)} is a spreadsheet; {remedy}.")
-    if ending not in _DELIMITERS and (zipped or ending != ".parquet"):
+    if ending == ".h5ad":
+        raise DataError(f"{quoted(path.name)} holds an AnnData and no table; from_anndata and bacadi.prepare read it.")
+    if ending not in _DELIMITERS and (zipped or ending not in (".parquet", *_EXCEL)):
         what = f"The ending of {quoted(path.name)} does not say what kind of table it is"
         raise DataError(f"{what}; the file must end in {_ENDINGS}.")
+    if ending not in _DELIMITERS and (sep is not None or decimal is not None):
+        raise ConfigError(f"--sep and --decimal are for text and {quoted(path.name)} is none; leave them out.")
     content = _content(path)
     if ending == ".parquet":
         return _read_parquet(path, content)
+    if ending in _EXCEL:
+        return _read_excel(path, content, {context, block})
     text = _text(path, _unzipped(path, content) if zipped else content)
-    return _read_text(path, text, _DELIMITERS[ending], {context, block})
+    delimiter = _DELIMITERS[ending] if sep is None else SEPARATORS[sep]
+    if decimal == delimiter:
+        raise ConfigError("Columns and decimals are both marked by commas; give another --sep, such as ';'.")
+    return _read_text(path, text, delimiter, {context, block}, decimal or ".")
+
+
+def ending_of(path: Path) -> tuple[str, bool]:
+    """The ending of a file in lower case without .gz, and whether that was there.
+
+    >>> ending_of(Path("a.b.CSV.gz"))
+    ('.csv', True)
+    """
+    endings = [ending.lower() for ending in path.suffixes]
+    zipped = endings[-1:] == [".gz"]
+    return next(iter(endings[-2:-1] if zipped else endings[-1:]), ""), zipped
 
 
 def _content(path: Path) -> bytes:
@@ -140,7 +197,7 @@ class _Row(NamedTuple):
     source: str
 
 
-def _read_text(path: Path, text: str, delimiter: str, label_columns: set[str | None]) -> pd.DataFrame:
+def _read_text(path: Path, text: str, delimiter: str, label_columns: set[str | None], decimal: str) -> pd.DataFrame:
     """Check that every row has as many values as the header has names, then let pandas parse the numbers.
 
     Pandas alone would fill up short rows, count lines without the blank ones and call a bad cell by its column.
@@ -158,6 +215,7 @@ def _read_text(path: Path, text: str, delimiter: str, label_columns: set[str | N
     frame = pd.read_csv(
         io.StringIO("\n".join(row.source for row in rows)),
         sep=delimiter,
+        decimal=decimal,
         header=0,
         names=list(range(len(names))),
         index_col=False,
@@ -181,8 +239,11 @@ def _check_delimiter(path: Path, names: list[str], delimiter: str, line: int) ->
         remedy = f"separate the columns by {wanted}, with one column for the context and one per variable"
         raise DataError(f"Line {line} of {quoted(path.name)} has a single column, {quoted(first)}; {remedy}.")
     what = f"The columns in line {line} of {quoted(path.name)} are separated by {_DELIMITER_NAMES[other]}"
+    said = next(repr(name) for name, character in SEPARATORS.items() if character == other)
     rename = {"\t": " or rename it to .tsv", ",": " or rename it to .csv"}.get(other, "")
-    raise DataError(f"{what} where the ending of the file promises {wanted}; save it with {wanted}{rename}.")
+    raise DataError(
+        f"{what} where the ending of the file promises {wanted}; save it with {wanted}{rename}, or say --sep {said}."
+    )
 
 
 def _check_widths(path: Path, width: int, rows: list[_Row]) -> None:
@@ -207,6 +268,31 @@ def _read_parquet(path: Path, content: bytes) -> pd.DataFrame:
     except Exception as failure:  # pyarrow's errors share no base class that could be named without importing it
         what = f"is not a readable parquet file ({type(failure).__name__})"
         raise DataError(f"The file {quoted(path.name)} {what}; write it again.") from None
+
+
+def _read_excel(path: Path, content: bytes, label_columns: set[str | None]) -> pd.DataFrame:
+    """The first sheet of a workbook; empty rows and columns, which spreadsheets append, are left out."""
+    try:
+        frame = pd.read_excel(
+            io.BytesIO(content), dtype=object, engine="openpyxl", keep_default_na=False, na_values=[""]
+        )
+    except ImportError:
+        remedy = "install it with: pip install 'bacadi[excel]'"
+        raise DataError(f"Reading {quoted(path.name)} needs openpyxl; {remedy}.") from None
+    except Exception as failure:  # a workbook is a zip file of XML, with the errors of both
+        what = f"is not a readable workbook ({type(failure).__name__})"
+        raise DataError(f"The file {quoted(path.name)} {what}; save it again as .xlsx or as CSV.") from None
+    empty = [str(name).startswith("Unnamed: ") and frame[name].isna().all() for name in frame.columns]
+    frame = frame.loc[:, ~np.array(empty, dtype=bool)]
+    frame.columns = pd.Index([str(name).strip() for name in frame.columns])
+    frame.index = pd.Index(range(2, len(frame) + 2), name=LINE_INDEX)
+    frame = frame.loc[~frame.isna().all(axis=1)]
+    for j, name in enumerate(frame.columns):
+        cells = frame.iloc[:, j]
+        if name not in label_columns:
+            cells = cells.mask(cells.isin(_MISSING))
+        frame.isetitem(j, cells.map(str, na_action="ignore") if name in label_columns else cells.infer_objects())
+    return frame
 
 
 def from_arrays(

@@ -5,7 +5,7 @@ is; the table of `bacadi evaluate` reads the same registry. Variables and contex
 """
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -17,7 +17,7 @@ from bacadi.baselines.base import CLASS_PARAMETER
 from bacadi.data.contexts import ContextData, Scaling
 from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError, DataError
-from bacadi.graph.dag import transitive_closure
+from bacadi.graph.dag import is_acyclic, transitive_closure
 from bacadi.graph.equivalence import i_cpdag
 from bacadi.metrics import calibration, likelihood, ranking
 from bacadi.metrics.classes import class_distances, expected_sid_bounds, favour_undirected
@@ -141,10 +141,15 @@ def evaluate(posterior: Posterior, task: Task, modules: Sequence[str] = ()) -> V
     >>> values["expected_sid"], values["edge_average_precision"], values["target_top_accuracy"]
     (0.0, 1.0, 1.0)
     """
-    comparison, values = Comparison(aligned(posterior, task.data), task, tuple(modules)), {}
-    for measure, good in METRICS.items():
-        measured = measure(comparison)
-        for name, value in (measured if isinstance(measured, dict) else dict.fromkeys(good, measured)).items():
+    return measured(Comparison(aligned(posterior, task.data), task, tuple(modules)), METRICS)
+
+
+def measured(comparison: Comparison, measures: Iterable[Measure]) -> Values:
+    """The values of registered measures by name, without what is not defined."""
+    values: Values = {}
+    for measure in measures:
+        found, good = measure(comparison), METRICS[measure]
+        for name, value in (found if isinstance(found, dict) else dict.fromkeys(good, found)).items():
             if name not in good:
                 raise KeyError(f"{measure.__name__} gives {name}; say in @metric what a good {name} is")
             values[name] = value
@@ -215,7 +220,7 @@ def edges(c: Comparison) -> Values:
         shd = expected_shd(classes, c.weights, i_cpdag(truth, c.task.targets))
         probabilities = np.einsum("l,lij->ij", c.weights, favour_undirected(classes, truth))
     else:
-        sid = {"expected_sid": expected_sid(c.graphs, c.weights, truth)}
+        sid = {"expected_sid": expected_sid(c.graphs, c.weights, truth)} if is_acyclic(truth) else {}
         shd = expected_shd(c.graphs, c.weights, truth)
         probabilities = c.posterior.edge_probabilities()
     return sid | {

@@ -1,6 +1,7 @@
 """`Model`: all choices of the generative model of Eq. (5), the generative process."""
 
 from bacadi.config.choices import Choice
+from bacadi.config.codec import encode
 from bacadi.config.layers import configure
 from bacadi.model.certainty import Coarsening, ContextDrift
 from bacadi.model.effects import AutoEffect, Effect
@@ -23,6 +24,8 @@ class Model(Choice):
     >>> from bacadi.model.neural import NeuralGaussian
     >>> Model(mechanism=NeuralGaussian(hidden=(8, 8))).mechanism.hidden
     (8, 8)
+    >>> Model()
+    Model(linear, effect auto, graph prior erdos-renyi)
     """
 
     mechanism: Mechanism = LinearGaussian()
@@ -44,3 +47,9 @@ class Model(Choice):
         True
         """
         return configure("mcmc", name, flags={"--model": mechanism}).model
+
+    def __repr__(self) -> str:
+        table = encode(self)
+        named = (table[field] for field in ("mechanism", "effect", "graph_prior"))
+        mechanism, effect, prior = (choice["type"] if isinstance(choice, dict) else choice for choice in named)
+        return f"Model({mechanism}, effect {effect}, graph prior {prior})"

@@ -33,7 +33,7 @@ from bacadi.errors import ConfigError, DataError
 from bacadi.graph.enumerate import log_subsets
 from bacadi.model.knowledge import Knowledge, KnownEffects, Labels
 
-UNKNOWN, KNOWN = "unknown", "known"
+UNKNOWN, KNOWN, OFF_TARGETS = "unknown", "known", "known-with-off-targets"
 _EDGES, _TARGETS = ("source", "target", "log_odds"), ("context", "variable", "log_odds")
 _LISTED = ("context", "variable", "target")
 _EFFECTS, _SIMULATED = ("context", "variable", "mean", "std"), ("context", "variable", "keeps_parents", "shift", "std")
@@ -259,28 +259,33 @@ _READERS: dict[str, Callable[[Knowledge, Any, _Statement], Knowledge]] = {
 
 
 def named_targets(choice: str, data: ContextData) -> Float[np.ndarray, "M d"] | None:
-    """What `--targets` says: `unknown` (None), `known` (labels name their targets) or the path of a CSV file."""
+    """What `--targets` says: `unknown` (None), `known` (labels name their targets), `known-with-off-targets` (they do,
+    and there may be more) or the path of a CSV file."""
     if choice == UNKNOWN:
         return None
-    if choice == KNOWN:
-        return from_labels(data)
+    if choice in (KNOWN, OFF_TARGETS):
+        known = from_labels(data)
+        return known if choice == KNOWN else np.where(known == 1, 1.0, np.nan)
     if not Path(choice).exists():
-        what = f"--targets is {quoted(choice)}, which is no file{closest(choice, (UNKNOWN, KNOWN))}"
-        raise ConfigError(f"{what}; give unknown, known or the path of a CSV file.")
+        words = (UNKNOWN, KNOWN, OFF_TARGETS)
+        what = f"--targets is {quoted(choice)}, which is no file{closest(choice, words)}"
+        raise ConfigError(f"{what}; give {', '.join(words)} or the path of a CSV file.")
     return from_csv(Path(choice), data)
 
 
 def from_labels(data: ContextData) -> Float[np.ndarray, "M d"]:
-    """Targets from labels such as `geneA` or `geneA+geneB`; every target is then known.
+    """Targets from `data.aims`, or from labels such as `geneA` or `geneA+geneB`; every target is then known.
 
-    >>> data = ContextData(np.zeros((2, 2)), np.array([1, 2]), ("a", "b"), ("a", "a+b"))
+    >>> aims = {"guide 7": ("a", "b")}
+    >>> data = ContextData(np.zeros((2, 2)), np.array([1, 2]), ("a", "b"), ("a", "guide 7"), aims=aims)
     >>> from_labels(data).tolist()
     [[1.0, 0.0], [1.0, 1.0]]
     """
     known = np.zeros((data.n_contexts, data.n_variables))
     for k, label in enumerate(data.contexts):
         whole = label in data.variables  # a variable may have a plus in its name
-        for name in [label] if whole else [part.strip() for part in label.split("+")]:
+        parts = data.aims.get(label) or ([label] if whole else [part.strip() for part in label.split("+")])
+        for name in parts:
             if name not in data.variables:
                 near = closest(name, data.variables)
                 what = f"The context {quoted(label)} names {quoted(name)}, which is no variable{near}"

@@ -2,7 +2,7 @@
 
 from bacadi.data.labelled import Labelled
 from bacadi.posterior import weights
-from bacadi.posterior.export import Format, export, to_networkx, write_results
+from bacadi.posterior.export import Format, export, to_anndata, to_networkx, write_results
 from bacadi.posterior.posterior import Draw, Posterior
 
 load, save = Posterior.load, Posterior.save

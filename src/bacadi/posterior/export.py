@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float
 
-from bacadi.data.text import write_text
+from bacadi.data.text import quoted, write_text
 from bacadi.errors import DataError
 from bacadi.posterior.posterior import Posterior
 from bacadi.posterior.summaries import check_threshold
@@ -64,6 +64,40 @@ def to_networkx(posterior: Posterior, threshold: float = 0.5) -> "nx.DiGraph":
     for i, j in np.argwhere(attributes["probability"] > threshold).tolist():
         graph.add_edge(names[i], names[j], **{name: float(values[i, j]) for name, values in attributes.items()})
     return graph
+
+
+def to_anndata(posterior: Posterior, adata: Any, key: str = "bacadi") -> None:
+    """Write probabilities and verdict into the AnnData that the posterior was learned from; `write_h5ad` keeps them.
+
+    `varp[key + "_edges"]` is P(row → column), sparse, `varm[key + "_targets"]` has a column per context, NaN for genes
+    that were not fitted; `uns[key]` names contexts and variables and holds verdict, doubts and configuration.
+    """
+    from scipy.sparse import coo_matrix
+
+    position = {str(name): j for j, name in enumerate(adata.var_names)}
+    if len(position) < len(adata.var_names):
+        raise DataError("The gene names of the AnnData are not unique; call adata.var_names_make_unique() first.")
+    if unknown := [name for name in posterior.variables if name not in position]:
+        raise DataError(
+            f"The AnnData has no gene {quoted(unknown[0])}, which the posterior has; give the one that was fitted."
+        )
+    at, n = np.array([position[name] for name in posterior.variables]), len(position)
+    edges = posterior.edge_probabilities()
+    i, j = np.nonzero(edges)
+    adata.varp[f"{key}_edges"] = coo_matrix((edges[i, j], (at[i], at[j])), shape=(n, n)).tocsr()
+    if posterior.contexts:
+        targets = np.full((n, posterior.n_contexts), np.nan)
+        targets[at] = posterior.target_probabilities().T
+        adata.varm[f"{key}_targets"] = targets
+    attrs = posterior.attrs
+    adata.uns[key] = {
+        "contexts": np.array(posterior.contexts, dtype=object),
+        "variables": np.array(posterior.variables, dtype=object),
+        "observational": posterior.observational or "",
+        "verdict": posterior.verdict(),
+        "doubts": np.array([*attrs.get("warnings", []), *attrs.get("misfit", [])], dtype=object),
+        "settings": json.dumps({name: attrs.get(name) for name in ("version", "method", "seed", "configuration")}),
+    }
 
 
 def csv_text(posterior: Posterior, threshold: float = 0.0) -> str:

@@ -18,10 +18,12 @@ from bacadi.errors import ConfigError, InferenceError
 from bacadi.graph.dag import is_acyclic
 from bacadi.posterior import store, summaries, tables
 from bacadi.posterior import weights as rules
+from bacadi.posterior.html import posterior_html
 from bacadi.posterior.orientation import Draws, Orientation, distinct, what_orients
 
 if TYPE_CHECKING:
     import pandas as pd
+    import xarray as xr
 
     from bacadi.data.contexts import ContextData
 
@@ -501,6 +503,13 @@ class Posterior:
 
     def save(self, path: str | Path) -> None:
         """Write a netCDF file, whole or not at all: see `bacadi.posterior.store` for its layout."""
+        store.write(path, self._content())
+
+    def to_datatree(self) -> "xr.DataTree":
+        """The groups posterior, sample_stats and constant_data as labelled arrays, which ArviZ reads; needs xarray."""
+        return store.to_datatree(self._content())
+
+    def _content(self) -> store.FileContent:
         graph = Labelled(self.graph, ("source", "target"))
         targets = Labelled(self.intervention_target, ("context", "node"))
         groups = {
@@ -508,7 +517,7 @@ class Posterior:
             "sample_stats": {"log_weight": Labelled(self.log_weight), **self.sample_stats},
             "constant_data": self.constant_data,
         }
-        store.write(path, store.FileContent(self.variables, self.contexts, self.observational, groups, self.attrs))
+        return store.FileContent(self.variables, self.contexts, self.observational, groups, self.attrs)
 
     @classmethod
     def load(cls, path: str | Path) -> "Posterior":
@@ -522,6 +531,9 @@ class Posterior:
 
     def __repr__(self) -> str:
         return f"Posterior({self.n_draws} draws, {self.n_variables} variables, {self.n_contexts} contexts)"
+
+    def _repr_html_(self) -> str:
+        return posterior_html(self)
 
 
 def _binary(name: str, array: np.ndarray) -> Int8[np.ndarray, "..."]:

@@ -20,7 +20,7 @@ import numpy as np
 
 from bacadi.data.labelled import Labelled
 from bacadi.data.text import replacing
-from bacadi.errors import StoreError
+from bacadi.errors import ConfigError, StoreError
 
 SCHEMA_VERSION = 2
 GROUPS = ("posterior", "sample_stats", "constant_data")
@@ -45,10 +45,7 @@ def write(path: str | Path, content: FileContent) -> None:
 
     attrs = _encoded_attrs(content)
     attrs["checksum"] = _checksum(content, attrs)
-    n_chains, n_draws = content.groups["sample_stats"]["log_weight"].values.shape
-    variables, contexts = (np.array(names, dtype=object) for names in (content.variables, content.contexts))
-    labels = dict.fromkeys(("source", "target", "node"), variables) | {"context": contexts}
-    labels |= {"chain": np.arange(n_chains), "draw": np.arange(n_draws)}
+    labels = _axis_labels(content)
     # Made in memory: where a disk is full, HDF5 may end the process while it closes the file.
     memory = io.BytesIO()
     with h5netcdf.File(memory, "w") as file:
@@ -60,6 +57,31 @@ def write(path: str | Path, content: FileContent) -> None:
             _write_group(group, entries, labels)
     with replacing(path) as temporary:
         temporary.write_bytes(memory.getbuffer())
+
+
+def to_datatree(content: FileContent) -> Any:
+    """What `write` writes as an `xarray.DataTree`: a group each, axes with the names of variables and contexts."""
+    try:
+        from xarray import DataArray, Dataset, DataTree
+    except ImportError:
+        raise ConfigError("A DataTree needs xarray (2024.10 or newer); install it with: pip install xarray.") from None
+    labels = _axis_labels(content)
+    groups = {}
+    for group, entries in content.groups.items():
+        arrays = {name: DataArray(entry.values, dims=entry.full_dims) for name, entry in entries.items()}
+        used = {dim for array in arrays.values() for dim in array.dims}
+        groups[group] = Dataset(arrays, coords={dim: names for dim, names in labels.items() if dim in used})
+    tree = DataTree.from_dict(groups)
+    tree.attrs.update(_encoded_attrs(content))
+    return tree
+
+
+def _axis_labels(content: FileContent) -> dict[str, np.ndarray]:
+    """The labels of the axes that have some."""
+    n_chains, n_draws = content.groups["sample_stats"]["log_weight"].values.shape
+    variables, contexts = (np.array(names, dtype=object) for names in (content.variables, content.contexts))
+    labels = dict.fromkeys(("source", "target", "node"), variables) | {"context": contexts}
+    return labels | {"chain": np.arange(n_chains), "draw": np.arange(n_draws)}
 
 
 def _write_group(group: Any, entries: dict[str, Labelled], labels: dict[str, np.ndarray]) -> None:
