@@ -75,7 +75,7 @@ class Coarsening(Choice):
 
     def power(self, data: ContextData) -> Float[np.ndarray, " K"] | None:
         """ζ of every context, the observational one first; None where all are 1."""
-        worth = data.dependence().share if self.dependence and data.n_rows else np.ones(data.n_contexts + 1)
+        worth = data.dependence.share if self.dependence and data.n_rows else np.ones(data.n_contexts + 1)
         power = worth if self.limit is None else worth * self.limit / (self.limit + data.counts)
         return None if (power == 1).all() else power
 
