@@ -24,6 +24,7 @@ CHOICE_SHARE = 0.15  # of a time budget, at most, for the choice of effect and d
 class AbstractCollapsedMethod(AbstractMethod):
     """A method that draws from the collapsed posterior; its `n_draws` is how many."""
 
+    results_version = 2
     takes_all_knowledge = True
     takes_effects = True
 
