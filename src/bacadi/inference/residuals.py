@@ -202,6 +202,9 @@ def check_fit(problem: Problem, posterior: Posterior) -> FitCheck | None:
         with np.errstate(invalid="ignore"):
             beyond = (p * n_tests * len(FAMILIES) < FALSE_ALARMS) & (np.abs(size) >= family.least)
         findings[name] = Misfit(size, p, beyond)
+    if problem.data.weight is not None:  # the model knows of these tails: rows that are far off count less
+        findings["kurtosis"].beyond[(problem.data.weight < 1).any(axis=0)] = False
+        findings["log_variance_ratio"].beyond[:, (problem.data.weight < 1).any(axis=0)] = False
     # Variances of heavy tails vary from context to context: that is the same fault once more.
     findings["log_variance_ratio"].beyond[:, findings["kurtosis"].beyond] = False
     return FitCheck(findings, _sentences(findings, data))
