@@ -47,7 +47,7 @@ def _inline(writer: Any, node: nodes.math) -> None:
 
 
 def _block(writer: Any, node: nodes.math_block) -> None:
-    writer.body.append(f'<div class="math notranslate">{mathml(node.astext(), "block")}</div>')
+    writer.body.append(f'<div class="formula notranslate">{mathml(node.astext(), "block")}</div>')
     raise nodes.SkipNode
 
 
