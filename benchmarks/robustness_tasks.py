@@ -144,6 +144,32 @@ def violated(name: str, seed: int) -> Trial:
     return Trial(f"seed {seed}", seed, table, labels[0], data.variables, data.contexts, task.targets != 0, task.graph)
 
 
+def screen(seed: int, sham: bool) -> Trial:
+    """A screen of single cells: 24 genes as counts of 14,000 cells, normalised, and eight guides, four fifths of whose
+    cells have their gene knocked down by 1 on the scale of logarithms; contexts differ by .05 in everything."""
+    rng = np.random.default_rng(seed)
+    n, d, m = 14_000, 24, 8
+    weight = np.triu((rng.random((d, d)) < 0.1) * signed_uniform(rng, 0.3, 0.8, (d, d)), 1)
+    context, hit = rng.choice(m + 1, size=n, p=[0.3, *[0.7 / m] * m]), rng.choice(d, m, replace=False)
+    level, works, z = rng.normal(1.5, 1.0, d), rng.random(n) < 0.8, np.zeros((n, d))
+    for j in range(d):
+        z[:, j] = (
+            z @ weight[:, j]
+            + 0.5 * rng.normal(size=n)
+            - (np.isin(hit, j) @ (context - 1 == np.arange(m)[:, None])) * works
+        )
+    z += 0.05 * rng.normal(size=(m + 1, d))[context]
+    depth = rng.gamma(10, 0.1, n)
+    counts = rng.poisson(np.exp(z + level) * depth[:, None])
+    size = counts.sum(axis=1) + rng.poisson(2000 * depth)
+    variables, contexts = tuple(f"g{j}" for j in range(d)), tuple(f"guide{k}" for k in range(m))
+    table = pd.DataFrame(np.log1p(counts / size[:, None] * np.median(size)), columns=list(variables))
+    table[CONTEXT] = np.array(["control", *contexts])[rng.permutation(context) if sham else context]
+    targets = np.zeros((m, d), bool)
+    targets[np.arange(m), hit] = not sham
+    return Trial(f"seed {seed}", seed, table, "control", variables, contexts, targets, (weight != 0).astype(np.int8))
+
+
 def _sachs_table(shared: Path, log: bool) -> tuple[pd.DataFrame, tuple[str, ...], tuple[str, ...]]:
     table = pd.read_csv(shared / "sachs" / "sachs_wang2017_dcdi_5846.csv")
     variables = tuple(table.columns[list(table.columns).index("Raf") :])
@@ -198,6 +224,8 @@ def kinds(shared: Path) -> dict[str, Kind]:
     """All kinds of trials by name."""
     every = {name: Kind(lambda seed, name=name: violated(name, seed)) for name in VIOLATIONS}
     return every | {
+        "screen": Kind(lambda seed: screen(seed, sham=False)),
+        "screen-sham": Kind(lambda seed: screen(seed, sham=True)),
         "sachs-sham": Kind(lambda seed: sachs_sham(shared, seed, log=False), 5),
         "sachs-log-sham": Kind(lambda seed: sachs_sham(shared, seed, log=True), 5),
         "sachs": Kind(lambda seed: sachs(shared, seed), 1),

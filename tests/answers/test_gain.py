@@ -22,7 +22,7 @@ from bacadi.model.priors import ErdosRenyi, TargetPrior
 
 from .tasks import MECHANISMS, chain_posterior
 
-NOISE, N_NEW, N_SETS = InferredNoise(3.0, 1.0), 6, 400
+NOISE, N_NEW, N_SETS = InferredNoise(3.0, 1.0), 6, 250
 MODEL = Model(
     LinearGaussian(NOISE, 1.5, 1.0),
     HardGaussian(NOISE, 0.0, 2.0),
@@ -135,7 +135,7 @@ def test_gain_against_enumeration(target: int | None) -> None:
 def test_gain_of_every_mechanism(mechanism: str) -> None:
     posterior = chain_posterior(mechanism)
     for about in (None, ("a", "b")):
-        answer = answers.next_experiment(posterior, about, answers.Design(n_rows=10, mean=3.0, std=1.0))
+        answer = answers.next_experiment(posterior, about, answers.Design(n_rows=40, mean=3.0, std=1.0))
         assert set(answer.table["experiment"]) >= {"set a", "set odd name", "repeat drug"}
         # Gains are estimates and may be below 0 by their error, but not beyond what there is to learn.
         assert (answer.table["gain"] > -4 * answer.table["standard_error"] - 0.02).all()

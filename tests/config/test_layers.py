@@ -55,7 +55,10 @@ def test_presets_are_those_of_the_version_before(preset: str, mechanism: str, me
     name = GOLDEN["auto"][key] if method == "auto" else method
     assert (chosen.name, chosen.preset) == (name, preset)
     model = encode(chosen.model)
-    none = {"stds": [0.0], "slopes": [0.0], "shares": [1.0]}, {"limit": "none", "dependence": False, "tails": False}
+    none = (
+        {"stds": [0.0], "slopes": [0.0], "shares": [1.0], "everywhere": False},
+        {"limit": "none", "dependence": False, "tails": False},
+    )
     found = model.pop("drift"), model.pop("coarsening")  # came later
     assert found == (("auto", "auto") if preset == "default" else none)
     if preset == "default":

@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from bacadi.answers.contexts import contexts_of
 from bacadi.data.contexts import ContextData
 from bacadi.posterior import Posterior
 from bacadi.report import words
-from bacadi.report.found import contexts_of, target_kinds
+from bacadi.report.found import target_kinds
 
 from .made import made, run_of
 

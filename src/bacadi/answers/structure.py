@@ -2,18 +2,16 @@
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 
 from bacadi.answers.answer import Answer, context, share, variable
+from bacadi.answers.contexts import LIKELY, contexts_of
 from bacadi.data.text import quoted
 from bacadi.errors import ConfigError
-from bacadi.graph.dag import transitive_closure
 from bacadi.posterior.posterior import Posterior
-from bacadi.posterior.summaries import blocks
 from bacadi.posterior.tables import TARGET_LOG_ODDS
 
 HIT, DOWNSTREAM, UNEXPLAINED, UNCHANGED = "hit directly", "moved only downstream", "moved, not explained", "unchanged"
-_SURE = 2.0  # half 90 % intervals, 3.3 standard errors: chance moves one variable in a thousand so far
 _LISTED = 5
 
 PerContext = Float[np.ndarray, "M d"]
@@ -66,24 +64,18 @@ def _chain(table: pd.DataFrame, column: str, where: str) -> str:
 def context_did(posterior: Posterior, name: str) -> Answer:
     """What a context did to each variable: hit directly, moved only downstream, moved and not explained, or unchanged.
 
-    In a draw a variable is hit if it is a target, and downstream if it is none and a descendant of one. `change` is the
-    observed difference to the control with its 90 % interval; a variable has moved where that is further from 0 than
-    twice half its interval. A variable is hit directly where P(target) > ½; one that has moved goes by the likelier of
-    both reasons where these have P > ½ together, and is not explained otherwise.
+    A variable is hit where P(target) > ½. Whether others have moved is said by the observed change against the control
+    (`contexts_of`): at least half a standard deviation, and beyond chance at a false discovery rate of .05. One that
+    has moved is downstream where P(descendant of a target) > ½, and not explained otherwise.
     """
-    k = context(posterior, name)
-    direct, downstream = posterior.target_probabilities()[k], _downstream(posterior, k)
-    change, low, high = (_constant(posterior, column)[k] for column in ("change", "change_q05", "change_q95"))
-    with np.errstate(invalid="ignore"):
-        moved = (change - _SURE * (change - low) > 0) | (change + _SURE * (high - change) < 0)
-    explained = np.where(direct >= downstream, HIT, DOWNSTREAM)
-    likely = direct + downstream > 0.5
-    what = np.where(moved | np.isnan(change), np.where(likely, explained, UNEXPLAINED), UNCHANGED)
-    what = np.where(np.isnan(change) & ~likely, UNCHANGED, what)
-    what = np.where(direct > 0.5, HIT, what)
+    k, found = context(posterior, name), contexts_of(posterior)
+    direct, downstream = found.probability[k], found.downstream[k]
+    change, low, high = found.change[k], found.low[k], found.high[k]
+    explained = np.where(downstream > LIKELY, DOWNSTREAM, UNEXPLAINED)
+    what = np.where(found.hit[k], HIT, np.where(found.moved[k], explained, UNCHANGED))
     table = pd.DataFrame({"variable": list(posterior.variables), "what": what.tolist()})
     table = table.assign(change=change, change_q05=low, change_q95=high)
-    table["change_in_sd"] = _constant(posterior, "change_in_sd")[k]
+    table["change_in_sd"] = found.in_sd[k]
     table = table.assign(probability=direct, log_odds=_log_odds(posterior)[k], downstream=downstream)
     place = table["what"].map({word: at for at, word in enumerate((HIT, DOWNSTREAM, UNEXPLAINED, UNCHANGED))})
     table = table.assign(_place=place, _size=-table["change_in_sd"].abs()).sort_values(
@@ -154,18 +146,6 @@ def _either(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     none = -np.logaddexp(0.0, a) - np.logaddexp(0.0, b)
     with np.errstate(divide="ignore"):
         return np.log(-np.expm1(none)) - none
-
-
-def _downstream(posterior: Posterior, k: int) -> Float[np.ndarray, " d"]:
-    """p(j is no target of context k and a descendant of one | D)."""
-    d = posterior.n_variables
-    graphs, targets = posterior.graph.reshape(-1, d, d), posterior.intervention_target[:, :, k].reshape(-1, d)
-    weights, total = posterior.weights.ravel(), np.zeros(d)
-    for block in blocks(len(graphs), d):
-        hit: Bool[np.ndarray, "n d"] = targets[block] != 0
-        reached = (transitive_closure(graphs[block]) & hit[:, :, None]).any(axis=1) & ~hit
-        total += weights[block] @ reached
-    return np.clip(total.round(12), 0.0, 1.0)
 
 
 def _constant(posterior: Posterior, name: str) -> PerContext:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -231,6 +232,7 @@ class ContextData:
         """
         return self.rows(every_nth(self.context, step))
 
+    @cached_property
     def dependence(self) -> Dependence:
         """How the rows of a context depend on each other in their order: see `shapes.dependence`."""
         return dependence(self.x, self.context)
@@ -243,7 +245,7 @@ class ContextData:
         >>> bool(ContextData(walk, np.zeros(300, int), ("a", "b"), (), "wt").effective_rows()[0] < 30)
         True
         """
-        return self.counts * self.dependence().share
+        return self.counts * self.dependence.share
 
     def residuals_within(self) -> Float[np.ndarray, "n d"]:
         """Each row minus the mean of its context: what varies for other reasons than the interventions.

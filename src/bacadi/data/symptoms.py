@@ -34,7 +34,7 @@ def symptoms(data: ContextData) -> Findings:
     discrete = np.array([_few_values(column) for column in data.x.T])
     yield from _discrete(data, discrete)
     yield from _shapes(data, ~discrete)
-    dependence = data.dependence()
+    dependence = data.dependence
     yield from _dependence(data, dependence)
     complete = data.rows(~np.isnan(data.x).any(axis=1))
     if complete.n_rows > 2 * data.n_variables:

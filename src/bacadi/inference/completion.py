@@ -65,7 +65,7 @@ def complete(
         structure = searched(rng, collapsed, trial.standardized, structure, over)
         mechanisms = draw_mechanisms_of(rng, trial, collapsed, structure)
         x = trial.standardized.x.copy()
-        for k in np.unique(data.context[missing.any(axis=1)]):
+        for k in np.unique(data.context[missing.any(axis=1)]).tolist():
             rows = np.flatnonzero((data.context == k) & missing.any(axis=1))
             mean, precision = mechanisms.moments(k)
             for _ in range(CELL_SWEEPS):

@@ -38,7 +38,7 @@ def tail_weights(data: ContextData, structure: Structure, kind: Int8[np.ndarray,
     for j in range(data.n_variables):
         parents = np.flatnonzero(structure.graph[:, j])
         apart = np.isin(kinds[:, j], (EffectKind.HARD, EffectKind.SOFT))
-        for k in (-1, *np.flatnonzero(apart)):
+        for k in (-1, *np.flatnonzero(apart).tolist()):
             rows = np.flatnonzero(~apart[data.context] if k < 0 else data.context == k)
             of = parents if k < 0 or kinds[k, j] == EffectKind.SOFT else parents[:0]
             if len(rows) >= _LEAST + len(of):

@@ -29,9 +29,9 @@ class ContextDrift(Choice):
     [0.9, 0.1]
     """
 
-    stds: tuple[float, ...] = option((0.0, 0.3, 1.0), least=0)
-    slopes: tuple[float, ...] = option((0.0, 0.0, 0.0), least=0)
-    shares: tuple[float, ...] | None = option((0.5, 0.25, 0.25), above=0)
+    stds: tuple[float, ...] = option((0.0, 0.1, 0.3, 1.0), least=0)
+    slopes: tuple[float, ...] = option((0.0, 0.0, 0.0, 0.0), least=0)
+    shares: tuple[float, ...] | None = option((0.4, 0.2, 0.2, 0.2), above=0)
     everywhere: bool = False
 
     def __post_init__(self) -> None:
@@ -50,7 +50,7 @@ class ContextDrift(Choice):
 
 
 NO_DRIFT = ContextDrift((0.0,), (0.0,), (1.0,))
-SLOPES = ContextDrift((0.0, 0.3, 0.0, 0.0, 1.0), (0.0, 0.0, 0.1, 0.3, 0.3), (0.5, *(0.125,) * 4))
+SLOPES = ContextDrift((0.0, 0.1, 0.3, 0.0, 0.0, 1.0), (0.0, 0.0, 0.0, 0.1, 0.3, 0.3), (0.4, *(0.12,) * 5))
 """Drift of intercepts and of slopes, for data that want it: `inference.auto` compares it, also with `everywhere`, with
 the default."""
 
@@ -75,7 +75,7 @@ class Coarsening(Choice):
 
     def power(self, data: ContextData) -> Float[np.ndarray, " K"] | None:
         """ζ of every context, the observational one first; None where all are 1."""
-        worth = data.dependence().share if self.dependence and data.n_rows else np.ones(data.n_contexts + 1)
+        worth = data.dependence.share if self.dependence and data.n_rows else np.ones(data.n_contexts + 1)
         power = worth if self.limit is None else worth * self.limit / (self.limit + data.counts)
         return None if (power == 1).all() else power
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bacadi.answers.contexts import LIKELY, contexts_of
 from bacadi.errors import ConfigError
 from bacadi.inference.residuals import FALSE_ALARMS, FAMILIES
 from bacadi.posterior import Posterior
@@ -25,7 +26,7 @@ from bacadi.report.canvas import (
     text_at,
     tidy,
 )
-from bacadi.report.found import LIKELY, Edge, contexts_of, likely_edges
+from bacadi.report.found import Edge, likely_edges
 from bacadi.report.heatmaps import context_order
 from bacadi.report.layout import BOX_HEIGHT, causal_order, lay_out
 

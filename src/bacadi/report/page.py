@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bacadi.answers.contexts import LIKELY, MOVED, Contexts
 from bacadi.data.text import write_text
 from bacadi.errors import StoreError
 from bacadi.posterior import Posterior, load
 from bacadi.posterior.posterior import EXACT_EDGES
 from bacadi.report import svg, words
-from bacadi.report.found import LIKELY, MOVED, Contexts, Edge, likely_edges, target_kinds
+from bacadi.report.found import Edge, likely_edges, target_kinds
 from bacadi.report.heatmaps import context_order
 from bacadi.report.layout import lay_out
 from bacadi.report.words import Run, probability
