@@ -1,4 +1,4 @@
-"""The documentation site: `make docs` builds it into docs/_build, executes its tutorials and turns warnings into errors."""
+"""The documentation site: `make docs` builds it into docs/_build and executes its tutorials; warnings are errors."""
 
 import os
 import re
@@ -32,10 +32,11 @@ nb_execution_in_temp = True
 nb_execution_timeout = 240
 nb_execution_raise_on_error = True
 nb_merge_streams = True
-# The releases of anndata for Python 3.11 want an older pandas: without the package that tutorial is shown without results.
+nb_render_markdown_format = "myst"
+# Releases of anndata for Python 3.11 want an older pandas: without the package that tutorial shows no results.
 if find_spec("anndata") is None:
     nb_execution_excludepatterns = ["tutorials/perturbation_screen.md"]
-    tags.add("without_anndata")  # type: ignore[name-defined]  # noqa: F821
+    tags.add("without_anndata")  # Sphinx puts `tags` here
 
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"

@@ -1,4 +1,4 @@
-"""Sphinx extension: formulas become MathML when the site is built, and a page that would fetch anything stops the build.
+"""Sphinx extension: formulas become MathML when the site is built, and a page that would fetch something stops it.
 
 Nothing in the pages needs a network: a browser draws MathML itself, and the theme brings its fonts and scripts along.
 """
@@ -13,7 +13,7 @@ from latex2mathml.converter import convert
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 
-# What a browser loads by itself: sources of elements, style sheets, imports and urls of style sheets. Links are no loads.
+# What a browser loads by itself: sources of elements, style sheets and what these import. Links are no loads.
 FETCHED = re.compile(
     r"""<(?:script|img|iframe|source|video|audio|embed)\b[^>]*?\ssrc\s*=\s*["']?\s*(?:https?:)?//[^"'\s>]+"""
     r"""|<link\b(?=[^>]*\brel\s*=\s*["']?(?:stylesheet|preload|modulepreload|icon|preconnect|dns-prefetch))"""
