@@ -42,6 +42,7 @@ $(STAMP).docs: $(STAMP)
 # Builds the site into docs/_build/html; tutorials are executed, warnings are errors, nothing is fetched.
 docs: $(STAMP).docs
 	@rm -rf docs/_build
+	@$(BIN)/bacadi warm-up >/dev/null
 	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m sphinx -W --keep-going -q -j 2 -d docs/_build/doctrees docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
