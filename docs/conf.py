@@ -22,7 +22,7 @@ extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "offline"]
 exclude_patterns = ["_build", "_ext", "**.ipynb_checkpoints"]
 highlight_language = "none"
 default_role = "literal"
-nitpicky = False
+smartquotes = False
 
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 4
