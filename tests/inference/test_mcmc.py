@@ -286,7 +286,7 @@ def without_a_number(name: str, where: str) -> Sampled:
     if isinstance(evidence, TableEvidence):
         evidence.table[3, slice(None) if where == "start" else (np.arange(16) & 4) > 0] = np.nan
     else:
-        evidence.tables.total[:, 3, slice(None) if where == "start" else 2] = np.nan
+        evidence.tables.total[:, :, 3, slice(None) if where == "start" else 2] = np.nan
     return collapsed, data
 
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from bacadi.answers.contexts import contexts_of
 from bacadi.data.contexts import ContextData
 from bacadi.posterior import Posterior
+from bacadi.posterior.moved import contexts_of
 from bacadi.report import words
 from bacadi.report.found import target_kinds
 

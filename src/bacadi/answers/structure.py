@@ -5,9 +5,9 @@ import pandas as pd
 from jaxtyping import Float
 
 from bacadi.answers.answer import Answer, context, share, variable
-from bacadi.answers.contexts import LIKELY, contexts_of
 from bacadi.data.text import quoted
 from bacadi.errors import ConfigError
+from bacadi.posterior.moved import LIKELY, contexts_of
 from bacadi.posterior.posterior import Posterior
 from bacadi.posterior.tables import TARGET_LOG_ODDS
 

@@ -121,6 +121,7 @@ class AbstractDensity(ABC):
 class MechanismDensity(AbstractDensity):
     """The density of a mechanism with the parameters of each draw, which are in the units of the rows.
 
+    >>> from bacadi.model.linear import LinearGaussian
     >>> graph = np.array([[0, 1], [0, 0]], dtype=np.int8)
     >>> draw = Draw(graph, np.zeros((0, 2), np.int8), {"weight": np.ones((2, 2)), "noise_std": np.ones(2)})
     >>> MechanismDensity(LinearGaussian()).log_density(draw, np.array([[2.0, 2.0]])).round(3).tolist()

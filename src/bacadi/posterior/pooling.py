@@ -23,6 +23,8 @@ def pooled(posteriors: Sequence[Posterior]) -> Posterior:
     >>> float(pooled(parts).edge_probabilities()[0, 1])
     0.5
     """
+    longest = max(p.log_weight.shape[1] for p in posteriors)
+    posteriors = [_padded(p, longest) for p in posteriors]
     first, m = posteriors[0], len(posteriors)
     parameters, sample_stats, constant_data = (
         {
@@ -40,6 +42,31 @@ def pooled(posteriors: Sequence[Posterior]) -> Posterior:
         sample_stats=sample_stats,
         constant_data=constant_data,
         attrs=_attrs([p.attrs for p in posteriors]),
+    )
+
+
+def _padded(posterior: Posterior, n_draws: int) -> Posterior:
+    """The posterior with as many draws per chain, those that are added without weight."""
+    more = n_draws - posterior.log_weight.shape[1]
+    if not more:
+        return posterior
+
+    def pad(values: np.ndarray, value: float = 0) -> np.ndarray:
+        return np.pad(values, [(0, 0), (0, more)] + [(0, 0)] * (values.ndim - 2), constant_values=value)
+
+    groups: dict[str, Any] = {
+        group: {
+            name: Labelled(pad(entry.values), entry.dims) if entry.per_draw else entry
+            for name, entry in getattr(posterior, group).items()
+        }
+        for group in ("parameters", "sample_stats")
+    }
+    return replace(
+        posterior,
+        graph=pad(posterior.graph),
+        intervention_target=pad(posterior.intervention_target),
+        log_weight=pad(posterior.log_weight, -np.inf),
+        **groups,
     )
 
 

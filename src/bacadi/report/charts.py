@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bacadi.answers.contexts import LIKELY, contexts_of
 from bacadi.errors import ConfigError
 from bacadi.inference.residuals import FALSE_ALARMS, FAMILIES
 from bacadi.posterior import Posterior
+from bacadi.posterior.moved import LIKELY, contexts_of
 from bacadi.report.canvas import (
     BAR,
     GREY,

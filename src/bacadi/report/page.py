@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bacadi.answers.contexts import LIKELY, MOVED, Contexts
 from bacadi.data.text import write_text
 from bacadi.errors import StoreError
 from bacadi.posterior import Posterior, load
+from bacadi.posterior.moved import LIKELY, MOVED, Contexts
 from bacadi.posterior.posterior import EXACT_EDGES
 from bacadi.report import svg, words
 from bacadi.report.found import Edge, likely_edges, target_kinds

@@ -10,7 +10,7 @@ from html import escape
 import numpy as np
 from jaxtyping import Float
 
-from bacadi.answers.contexts import Contexts
+from bacadi.posterior.moved import Contexts
 from bacadi.report.found import Edge
 from bacadi.report.layout import BOX_HEIGHT, Drawing, Names, shortened
 from bacadi.report.words import number, probability

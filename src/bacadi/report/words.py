@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Int
 
-from bacadi.answers.contexts import FALSE_SHARE, LIKELY, MOVED, Contexts, contexts_of
 from bacadi.data.text import counted, duration, quoted
 from bacadi.inference.mcmc.diagnostics import MIN_DRAWS
 from bacadi.posterior import Posterior
+from bacadi.posterior.moved import FALSE_SHARE, LIKELY, MOVED, Contexts, contexts_of
 from bacadi.posterior.posterior import EXACT_EDGES
 from bacadi.report.found import CERTAIN
 from bacadi.report.layout import causal_order

@@ -7,8 +7,8 @@ from jaxtyping import Bool, Float
 from scipy.sparse import csr_array
 from scipy.special import stdtr, stdtrit
 
-from bacadi.posterior import Posterior
 from bacadi.posterior.orientation import Draws, thinned
+from bacadi.posterior.posterior import Posterior
 
 LIKELY, MOVED, FALSE_SHARE = 0.5, 0.5, 0.05
 """A probability to speak of, a change in standard deviations of the control to speak of, and the share of chance
