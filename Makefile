@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test test-slow test-browser browser check format clean
+.PHONY: install demo test test-slow test-browser browser docs check format clean
 .DEFAULT_GOAL := install
 
 install: $(STAMP)
@@ -35,6 +35,17 @@ browser:
 	  else echo "install Chromium and its driver as root, on Debian: apt-get install chromium chromium-driver" >&2; exit 1; \
 	  fi; }
 
+$(STAMP).docs: $(STAMP)
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev,docs]'
+	@touch $@
+
+# Builds the site into docs/_build/html; tutorials are executed, warnings are errors, nothing is fetched.
+docs: $(STAMP).docs
+	@rm -rf docs/_build
+	@$(BIN)/bacadi warm-up >/dev/null
+	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m sphinx -W --keep-going -q -j 2 -d docs/_build/doctrees docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
 check: $(STAMP)
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
@@ -46,4 +57,4 @@ format: $(STAMP)
 	@$(BIN)/ruff check --quiet --fix .
 
 clean:
-	@rm -rf $(VENV) .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis
+	@rm -rf $(VENV) .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis docs/_build

@@ -1,7 +1,7 @@
-"""The reference of all settings as Markdown, made from the classes.
+"""Parts of the pages that are made and not written: the reference of all settings, and the comparison of the README.
 
-`python docs/reference.py` writes it.
-What stands above the marker in that file is written by hand; all below it is replaced.
+`python docs/reference.py` writes both. In settings.md all below the marker is replaced, in the README what is between
+its two.
 """
 
 import re
@@ -15,6 +15,9 @@ from bacadi.config.codec import encode, group_of, load
 from bacadi.config.names import COLUMNS, MODEL, NAMES
 
 MARKER = "<!-- made by `python docs/reference.py`; do not edit below -->"
+FROM_RESULTS = "<!-- made by `python docs/reference.py` from docs/results.md -->"
+END = "<!-- end -->"
+COMPARED = ("AP edges", "E-SHD", "AP targets", "CPU-seconds")
 _TITLES = {
     "bacadi.model.mechanism:Mechanism": "`[model.mechanism]`",
     "bacadi.model.noise:AbstractNoise": "`noise` of mechanisms and of hard effects",
@@ -96,11 +99,34 @@ def _kind(cls: Any, entry: Any) -> str:
     return "one of " + ", ".join(f"`{name}`" for name in NAMES[group])
 
 
+def comparison(results: str) -> str:
+    """Medians of every method, ours and published, on the first set of tasks of the first study of docs/results.md."""
+    lines = [line for line in results.partition("\n## ")[2].splitlines() if line.startswith("|")]
+    header, _, *rows = [[cell.strip().strip("*") for cell in line.split("|")[1:-1]] for line in lines]
+    columns = [header.index(name) for name in COMPARED]
+    found, method = [], ""
+    for number, row in enumerate(rows):
+        if row[0] and number:
+            break  # the next set of tasks
+        published = row[1] == "published"
+        method = method if published else row[1]
+        values = [row[column].partition(" (")[0] for column in columns]
+        if "–" not in values and not (published and method == "svgd"):  # published is one value for both of ours
+            name = ("BaCaDI (the paper)" if method == "mcmc" else f"`{method}`") if published else f"`{method}`"
+            found.append(f"| {name} | {'published' if published else 'here'} | {row[2]} | {' | '.join(values)} |")
+    top = ["| method | | tasks | " + " | ".join(COMPARED) + " |", "|---|---|" + "---:|" * (1 + len(COMPARED))]
+    return "\n".join([*top, *found]) + "\n"
+
+
 def main() -> None:
-    """Replace all below the marker in settings.md."""
-    file = Path(__file__).with_name("settings.md")
+    """Replace what is made in settings.md and in the README."""
+    folder = Path(__file__).parent
+    file, readme = folder / "settings.md", folder.parent / "README.md"
     above = file.read_text(encoding="utf-8").partition(MARKER)[0]
     file.write_text(f"{above}{MARKER}\n\n{reference()}", encoding="utf-8")
+    above, _, rest = readme.read_text(encoding="utf-8").partition(FROM_RESULTS)
+    table = comparison((folder / "results.md").read_text(encoding="utf-8"))
+    readme.write_text(f"{above}{FROM_RESULTS}\n\n{table}\n{END}{rest.partition(END)[2]}", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -152,6 +152,8 @@ def resolve(model: Model | str | None, method: AbstractMethod | str | None) -> t
         mechanism = encode(model.mechanism)["type"]
         return model, configure(method, flags={"--model": mechanism} if ":" not in mechanism else {}).method
     name = name_of_method(method) if isinstance(method, AbstractMethod) else method or "auto"
+    if isinstance(method, AbstractMethod) and ":" in name:
+        name = "auto"  # a baseline of the user's own goes with the usual model
     chosen: Any = configure(name, flags={"--model": model} if model is not None else {})
     return chosen.model or Model(), method if isinstance(method, AbstractMethod) else chosen.method
 
