@@ -105,7 +105,7 @@ def test_settings_make_the_key_and_defaults_do_not(monkeypatch: pytest.MonkeyPat
 
     assert key() == key(n_draws=MCMC().n_draws) != key(n_draws=10)
     before = key()
-    monkeypatch.setattr(MCMC, "results_version", 2)
+    monkeypatch.setattr(MCMC, "results_version", MCMC.results_version + 1)
     assert key() != before
     monkeypatch.setattr("bacadi.__version__", "99.0")
     assert key() != before
