@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from bacadi.data.contexts import ContextData
+from bacadi.inference.fit import fit
+from bacadi.inference.mcmc.method import MCMC
 from bacadi.inference.method import Problem
 from bacadi.inference.residuals import FAMILIES, FitCheck, check_fit
 from bacadi.model.certainty import NO_DRIFT
@@ -110,3 +112,14 @@ def test_contexts_of_one_row_and_constant_columns_do_not_break_it() -> None:
     x = simulate(SPEC, 1).data.x.copy()
     x[simulate(SPEC, 1).data.context == 1, 2] = 0.0
     assert checked(simulate(SPEC, 1), x) is not None
+
+
+def test_tails_that_the_model_allows_for_are_no_fault_in_contexts_of_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that count less are known to the model, also where only some rows of a context are looked at."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_t(3, size=(600, 4))
+    data = ContextData(x, np.repeat([0, 1, 2], 200), tuple("abcd"), ("k", "l"), "wt")
+    monkeypatch.setattr("bacadi.inference.residuals._MAX_ROWS", 150)
+    posterior = fit(data, method=MCMC(n_draws=20, n_sweeps=50))
+    assert any("tails: heavy" in line for line in posterior.attrs["chosen"]["words"])
+    assert not any("tails" in line for line in posterior.attrs["misfit"])

@@ -14,8 +14,7 @@ p-value is below .05 over the number of statistics and families (Bonferroni), an
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Int8
@@ -224,16 +223,7 @@ def _sentences(findings: dict[str, Misfit], data: ContextData) -> list[str]:
 def _fewer_rows(data: ContextData) -> ContextData:
     """The first rows of contexts that have very many; they stay in their order."""
     kept = np.concatenate([np.flatnonzero(data.context == k)[:_MAX_ROWS] for k in range(data.n_contexts + 1)])
-    if len(kept) == data.n_rows:
-        return data
-    kept = np.sort(kept)
-    return replace(data, x=data.x[kept], context=data.context[kept], **of_blocks(data, kept))
-
-
-def of_blocks(data: ContextData, rows: Int[np.ndarray, " m"]) -> dict[str, Any]:
-    """The blocks of some rows, as an argument, where the data have blocks."""
-    block = getattr(data, "block", None)
-    return {} if block is None else {"block": block[rows]}
+    return data if len(kept) == data.n_rows else data.rows(np.sort(kept))
 
 
 def _draws(problem: Problem, data: ContextData, posterior: Posterior) -> Iterator[tuple[float, Residuals]]:
@@ -262,7 +252,7 @@ class _Regressions:
 
     def __init__(self, data: ContextData, drifts: bool) -> None:
         self.data, self.drifts = data, drifts
-        self.block = getattr(data, "block", None)
+        self.block = data.block
         self.made: dict[tuple[int, bytes, bytes], tuple[np.ndarray, np.ndarray]] = {}
 
     def residuals(self, graph: Int8[np.ndarray, "d d"], kind: Int8[np.ndarray, "K d"]) -> Residuals:

@@ -27,7 +27,6 @@ from bacadi.errors import ConfigError
 from bacadi.inference.fit import fit, resolve
 from bacadi.inference.mcmc.method import MCMC
 from bacadi.inference.method import AbstractMethod
-from bacadi.inference.residuals import of_blocks
 from bacadi.model.knowledge import Knowledge, Labels
 from bacadi.model.model import Model
 from bacadi.posterior.posterior import Posterior
@@ -214,7 +213,7 @@ def _of_control(data: ContextData, rows: Int[np.ndarray, " n"], size: int, piece
     context = np.zeros(len(rows), data.context.dtype)
     context[: size * pieces] = 1 + np.arange(size * pieces) // size
     names = tuple(f"piece {k + 1}" for k in range(pieces))
-    return replace(data, x=data.x[rows], context=context, contexts=names, **of_blocks(data, rows))
+    return replace(data.rows(rows), context=context, contexts=names)
 
 
 def _without_targets(knowledge: Knowledge | None, data: ContextData) -> Knowledge | None:
