@@ -90,7 +90,7 @@ def _place(names: Sequence[str], name: str, noun: str) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class Units:
+class TableUnits:
     """From the units of the table to those of the fit (or of drawn networks) and back.
 
     fitted = (forward(table) - shift) / scale, where `forward` is the transform of the column, if it has one.
@@ -101,7 +101,7 @@ class Units:
     scaling: Scaling
 
     @classmethod
-    def of(cls, posterior: Posterior, own: Scaling | None = None) -> "Units":
+    def of(cls, posterior: Posterior, own: Scaling | None = None) -> "TableUnits":
         """Those of a posterior; `own` leads from units of networks to those of the fit."""
         d, stored = posterior.n_variables, posterior.constant_data
         given = Scaling.identity(d)

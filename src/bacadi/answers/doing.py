@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int8
 
-from bacadi.answers.answer import Answer, Units, variable
+from bacadi.answers.answer import Answer, TableUnits, variable
 from bacadi.data.text import quoted
 from bacadi.errors import ConfigError
 from bacadi.model.network import Effects
@@ -58,7 +58,7 @@ def do(
     terms = [f"{name}={value:g}" for name, value in values.items()]
     terms += [f"{name}+={value:g}" for name, value in shifts.items()]
     what = f"do({', '.join(terms)})"
-    bent = Units.of(posterior).words(posterior.variables, [variable(posterior, name) for name in shifts])
+    bent = TableUnits.of(posterior).words(posterior.variables, [variable(posterior, name) for name in shifts])
     question = f"{what} -> {', '.join(of)}" if of else what
     return Answer(question, _words(what, table, {*values, *shifts}, bool(of)) + bent, table)
 
@@ -68,7 +68,7 @@ def sample_under(
 ) -> tuple[Sample, Sample]:
     """Rows of all draws without and with an intervention, with the same noise, in the units of the table."""
     posterior, d = networks.posterior, networks.graphs.shape[1]
-    units = Units.of(posterior, networks.units)
+    units = TableUnits.of(posterior, networks.units)
     targets, keeps = np.zeros((1, d), np.int8), np.ones((1, d), dtype=bool)
     level = units.table(np.zeros(d))  # any values that exist, for the variables that are not set
     add: Float[np.ndarray, " d"] = np.zeros(d)

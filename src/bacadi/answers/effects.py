@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float, Int
 
-from bacadi.answers.answer import Answer, Units, share, variable
+from bacadi.answers.answer import Answer, TableUnits, share, variable
 from bacadi.data.text import quoted
 from bacadi.errors import ConfigError
 from bacadi.model.linear import total_effects
@@ -62,7 +62,7 @@ def effects_in(networks: DrawnNetworks, pairs: Pairs, seed: int = 0) -> EffectDr
     """`effect_draws` of these networks."""
     i, j = pairs.T
     path = networks.ancestors[:, i, j]
-    units = Units.of(networks.posterior, networks.units)
+    units = TableUnits.of(networks.posterior, networks.units)
     if networks.is_linear:
         values = units.effects(total_effects(networks.linear.weight))[:, i, j]
     else:
@@ -206,7 +206,7 @@ def ratios(posterior: Posterior, i: int) -> list[Ratio]:
             continue
         ratio = seen.difference[k] / move
         half = _NORMAL_90 * np.hypot(seen.error[k], ratio * error) / abs(move)
-        scale = Units.of(posterior).scaling.scale
+        scale = TableUnits.of(posterior).scaling.scale
         others = tuple(name for n, name in enumerate(posterior.variables) if p[k, n] > 0.5 and n != i)
         found.append(Ratio(k, ratio * scale / scale[i], half * scale / scale[i], others))
     return found
@@ -250,7 +250,7 @@ def effects(posterior: Posterior, modules: Sequence[str] = (), seed: int = 0) ->
     sure = table[table["zero_by_graph"] < 0.5]
     per = "one standard deviation" if draws.per_sd else "one unit"
     text = f"{len(sure)} of {len(every)} ordered pairs probably have an effect; each is that of {per} of the source."
-    return Answer("effects", text + Units.of(posterior).words(posterior.variables, range(d)), table)
+    return Answer("effects", text + TableUnits.of(posterior).words(posterior.variables, range(d)), table)
 
 
 def effect(posterior: Posterior, source: str, target: str, modules: Sequence[str] = (), seed: int = 0) -> Answer:
@@ -268,7 +268,7 @@ def effect(posterior: Posterior, source: str, target: str, modules: Sequence[str
         evidence = f"context {seen.context}" + (f" (also hit: {seen.other_targets})" if seen.other_targets else "")
         rows.append({"evidence": evidence, "effect": seen.observed, "q05": seen.observed_q05, "q95": seen.observed_q95})
     text = _effect_words(source, target, found, draws.per_sd) + _check_words(check)
-    units = Units.of(posterior).words(posterior.variables, (i, j))
+    units = TableUnits.of(posterior).words(posterior.variables, (i, j))
     return Answer(f"effect({source} -> {target})", text + units, pd.DataFrame(rows))
 
 

@@ -15,7 +15,7 @@ from bacadi.config.choices import REFUSED, Choice, option, rules_of, shown
 from bacadi.config.codec import Place, Table, build
 from bacadi.config.layers import DATA, read_sections
 from bacadi.data import preparation
-from bacadi.data.annotated import LOG1P_CPM, Cells, is_anndata, read_h5ad, tabulate
+from bacadi.data.annotated import LOG1P_CPM, CellReading, is_anndata, read_h5ad, tabulate
 from bacadi.data.changes import far_rows
 from bacadi.data.checks import Finding, Severity, find_control, note
 from bacadi.data.contexts import ContextData
@@ -119,7 +119,7 @@ class Columns(Choice):
         if self.sep is not None or self.decimal is not None:
             raise ConfigError("--sep and --decimal are for text and the data are an AnnData; leave them out.")
         wanted = self.genes if self.variables is None else self.variables
-        cells = Cells(self.layer, wanted, self.normalize, self.label_separator, self.drop_contexts)
+        cells = CellReading(self.layer, wanted, self.normalize, self.label_separator, self.drop_contexts)
         found = tabulate(source, context, observational, cells, () if self.block is None else (self.block,))
         columns = self.replace(drop_contexts=())
         data, diagnosis = columns.read(found.table, str(context), found.control or "")

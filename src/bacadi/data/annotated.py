@@ -38,13 +38,13 @@ Matrix = Any
 
 
 @dataclass(frozen=True)
-class Cells:
+class CellReading:
     """How an AnnData is read: which matrix, which genes, on which scale, and what joins the parts of a label.
 
     `genes` is a number (the perturbed ones first, then by `ranking`), names, or None for all; `leave_out` are labels
     whose cells are not used.
 
-    >>> Cells(genes=30).separator
+    >>> CellReading(genes=30).separator
     '+'
     """
 
@@ -87,7 +87,7 @@ def from_anndata(
     What the labels aim at becomes `ContextData.aims`, which `--targets known` and `known-with-off-targets` read.
     `bacadi.prepare` also normalises counts and transforms columns, as the command line does.
     """
-    found = tabulate(adata, perturbation_key, control, Cells(layer, _wanted(genes), separator=separator))
+    found = tabulate(adata, perturbation_key, control, CellReading(layer, _wanted(genes), separator=separator))
     data = examine(found.table, str(perturbation_key), found.control).data()
     return replace(data, aims={label: aim for label, aim in found.aims.items() if label in data.contexts})
 
@@ -117,13 +117,15 @@ def is_anndata(thing: Any) -> bool:
     return all(hasattr(thing, name) for name in ("obs", "var_names", "X", "layers", "uns"))
 
 
-def tabulate(adata: Any, key: str | None, control: str | None, cells: Cells, columns: Sequence[str] = ()) -> Tabulated:
+def tabulate(
+    adata: Any, key: str | None, control: str | None, cells: CellReading, columns: Sequence[str] = ()
+) -> Tabulated:
     """The chosen genes of all cells as a table, with the labels in a column `key` and further `columns` of `obs`.
 
     >>> from types import SimpleNamespace
     >>> obs = pd.DataFrame({"guide": ["ctrl", "ctrl", "g1+ctrl", "g1+g2"]})
     >>> adata = SimpleNamespace(obs=obs, var_names=pd.Index(["g1", "g2"]), X=np.eye(4)[:, :2], layers={}, uns={})
-    >>> found = tabulate(adata, "guide", None, Cells())
+    >>> found = tabulate(adata, "guide", None, CellReading())
     >>> found.table["guide"].tolist(), found.control, found.aims
     (['ctrl', 'ctrl', 'g1', 'g1+g2'], 'ctrl', {'g1': ('g1',), 'g1+g2': ('g1', 'g2')})
     """
@@ -313,7 +315,7 @@ def is_counts(matrix: Matrix) -> bool:
     return bool(len(values) and values.min() >= 0 and values.max() > 1 and (values == np.rint(values)).all())
 
 
-def _on_scale(matrix: Matrix, cells: Cells, n_genes: int) -> tuple[Matrix, list[Finding]]:
+def _on_scale(matrix: Matrix, cells: CellReading, n_genes: int) -> tuple[Matrix, list[Finding]]:
     """The matrix on the scale that is asked for, and a sentence on it; raw counts that stay so are warned about."""
     counts = is_counts(matrix)
     if cells.normalize == NONE:
@@ -372,12 +374,12 @@ def select_genes(
     >>> select_genes(SimpleNamespace(obs=obs, var_names=genes, X=x, layers={}, uns={}), 2, "guide")
     ['g2', 'g3']
     """
-    found = tabulate(adata, perturbation_key, control, Cells(layer, n, ranking=by))
+    found = tabulate(adata, perturbation_key, control, CellReading(layer, n, ranking=by))
     return [str(name) for name in found.table.columns if name != perturbation_key]
 
 
 def _chosen(
-    matrix: Matrix, names: list[str], read: _Perturbations, aims: dict[str, tuple[str, ...]], cells: Cells
+    matrix: Matrix, names: list[str], read: _Perturbations, aims: dict[str, tuple[str, ...]], cells: CellReading
 ) -> tuple[list[int], list[Finding]]:
     """The columns of the genes that are wanted, and a sentence on how they were picked."""
     if isinstance(cells.genes, tuple):

@@ -57,7 +57,7 @@ class Lane(NamedTuple):
     known: Masks
 
 
-class Run(NamedTuple):
+class TrainingRun(NamedTuple):
     """State of one run, or of B stacked. The parameters are one flat vector, so that an update is one fused loop."""
 
     key: Key[Array, "*B"]
@@ -90,15 +90,17 @@ class Trainer(eqx.Module):
         return jax.vmap(self._initial)(jax.random.split(key, n))
 
     @eqx.filter_jit
-    def start(self, key: PRNGKey, parameters: Parameters) -> Run:
+    def start(self, key: PRNGKey, parameters: Parameters) -> TrainingRun:
         """Runs at these parameters with γ = 0 and the first μ."""
 
-        def one(key: PRNGKey, parameters: Parameters) -> Run:
+        def one(key: PRNGKey, parameters: Parameters) -> TrainingRun:
             flat, _ = ravel_pytree(parameters)
             multiplier, weight, last_h = jnp.asarray([0.0, self.choices.first_weight, jnp.inf], jnp.float64)
             history = jnp.full(3, jnp.nan, jnp.float64)
             over, iteration = jnp.asarray(False), jnp.asarray(0, jnp.int32)
-            return Run(key, flat, self.optimiser.init(flat), multiplier, weight, last_h, history, over, iteration)
+            return TrainingRun(
+                key, flat, self.optimiser.init(flat), multiplier, weight, last_h, history, over, iteration
+            )
 
         return jax.vmap(one)(jax.random.split(key, len(parameters.edge_logit)), parameters)
 
@@ -107,7 +109,7 @@ class Trainer(eqx.Module):
         """The parameters of all runs."""
         return jax.vmap(self._unravel)(flat)
 
-    def train(self, lanes: Lane, runs: Run, max_iterations: int, to_the_end: bool = False) -> Run:
+    def train(self, lanes: Lane, runs: TrainingRun, max_iterations: int, to_the_end: bool = False) -> TrainingRun:
         """Advance all runs until the last is over or `max_iterations` are done, `to_the_end` only until the latter."""
         while not np.asarray(runs.over).all() and np.asarray(runs.iteration).max() < max_iterations:
             runs = self.advance(lanes, runs)
@@ -121,12 +123,12 @@ class Trainer(eqx.Module):
         return runs
 
     @eqx.filter_jit
-    def advance(self, lanes: Lane, runs: Run) -> Run:
+    def advance(self, lanes: Lane, runs: TrainingRun) -> TrainingRun:
         """`WINDOWS` windows of every run."""
         step = jax.vmap(self._window)
         return jax.lax.scan(lambda runs, _: (step(lanes, runs), None), runs, None, length=WINDOWS)[0]
 
-    def _window(self, lane: Lane, run: Run) -> Run:
+    def _window(self, lane: Lane, run: TrainingRun) -> TrainingRun:
         """`window` steps of one run and a look at its held-out rows; a run that is over stays as it is."""
         choices = self.choices
         key, key_steps, key_look = jax.random.split(run.key, 3)
@@ -153,7 +155,7 @@ class Trainer(eqx.Module):
         moved = self._next_subproblem(lane.known, moved)
         return jax.tree.map(lambda old, new: jnp.where(run.over, old, new), run, moved)
 
-    def _next_subproblem(self, known: Masks, run: Run) -> Run:
+    def _next_subproblem(self, known: Masks, run: TrainingRun) -> TrainingRun:
         """The same run, or the next subproblem if the last three looks show no steady fall (NaN: too few looks yet)."""
         first, second, third = run.history
         falling = (first > second) & (second > third) & (first - third > 2 * self.choices.window * SLOPE)
@@ -193,7 +195,7 @@ def train(choices: DCDIG, seed: int, data: list[Split], known: Float[np.ndarray,
         return _estimates(trainer.parameters(refitted.flat), lanes.known, searched)
 
 
-def _estimates(parameters: Parameters, known: Masks, searched: Run) -> list[NetworkEstimate]:
+def _estimates(parameters: Parameters, known: Masks, searched: TrainingRun) -> list[NetworkEstimate]:
     """One estimate per run, in NumPy; whether and when the search converged is that of the first phase."""
     graphs = np.asarray(known.edges).astype(np.int8)
     targets = _decided(_probabilities(known, parameters)[1])
