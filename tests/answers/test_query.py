@@ -12,7 +12,9 @@ from typer.testing import CliRunner
 from bacadi.answers import ask
 from bacadi.cli import app
 from bacadi.errors import ConfigError
+from bacadi.inference.fit import fit
 from bacadi.posterior import Posterior
+from bacadi.simulate import Interventions, SyntheticSpec, simulate
 
 from .tasks import chain_posterior
 
@@ -45,6 +47,12 @@ def test_every_question_has_an_answer(question: str) -> None:
     # What an answer says it answers is a question of its own with the same answer.
     again = answer.question.replace("odd name", '"odd name"')
     assert ask(chain_posterior(), again).text == answer.text
+
+
+@pytest.mark.parametrize("question", ["effects", "effect(x1 -> x2)", "do(x1=0) -> x2", "ancestors", "next"])
+def test_data_without_contexts_have_answers_too(question: str) -> None:
+    task = simulate(SyntheticSpec(3, n_observational=50, interventions=Interventions(n_contexts=0)), 0)
+    assert ask(fit(task.data, method="exact"), question).text.endswith(".")
 
 
 @pytest.mark.parametrize(

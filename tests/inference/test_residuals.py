@@ -104,6 +104,13 @@ def test_other_models_small_tables_and_holes_are_left_alone() -> None:
     assert check_fit(Problem(few, Model(), Knowledge.none(2, 0)), posterior) is None
 
 
+def test_observational_rows_alone_are_checked_too() -> None:
+    task = simulate(SyntheticSpec(5, n_observational=200, interventions=Interventions(n_contexts=0)), 0)
+    posterior = fit(task.data, method=MCMC(n_draws=20, n_sweeps=40))
+    assert posterior.attrs["misfit"] == []
+    assert posterior.sample_stats["residual_mean"].values.shape == (1, 5)
+
+
 def test_contexts_of_one_row_and_constant_columns_do_not_break_it() -> None:
     single = SyntheticSpec(5, n_observational=60, interventions=Interventions(n_contexts=10, rows_per_context=1))
     task = simulate(single, 0)

@@ -232,7 +232,8 @@ def _draws(problem: Problem, data: ContextData, posterior: Posterior) -> Iterato
     states = posterior.parameters.get("effect_state")
     kinds = effect_states(problem.model.effect, data).kind
     every = posterior.intervention_target if states is None else states.values
-    graphs, every = posterior.graph.reshape(-1, d, d), np.asarray(every).reshape(-1, m, d)
+    graphs = posterior.graph.reshape(-1, d, d)
+    every = np.asarray(every).reshape(len(graphs), m, d)
     usable = np.flatnonzero(posterior.weights.ravel() > 0)
     n = int(np.clip(_WORK / (data.n_rows * d**2), 4, MAX_DRAWS))
     # Of weighted draws those in the middle of equal shares of the weight.

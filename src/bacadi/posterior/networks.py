@@ -220,7 +220,7 @@ class DrawnNetworks:
         return {name: self._flat(item.values) for name, item in self.posterior.parameters.items()}
 
     def _flat(self, array: np.ndarray) -> np.ndarray:
-        flat = array.reshape(-1, *array.shape[2:])[self.at]
+        flat = array.reshape(array.shape[0] * array.shape[1], *array.shape[2:])[self.at]
         return flat.astype(float) if flat.dtype == np.float32 else flat
 
     def _theta(self, draw: int) -> Theta:
