@@ -51,7 +51,7 @@ def test_every_question_has_an_answer(question: str) -> None:
 
 @pytest.mark.parametrize("question", ["effects", "effect(x1 -> x2)", "do(x1=0) -> x2", "ancestors", "next"])
 def test_data_without_contexts_have_answers_too(question: str) -> None:
-    task = simulate(SyntheticSpec(3, n_observational=50, interventions=Interventions(n_contexts=0)), 0)
+    task = simulate(SyntheticSpec(5, n_observational=50, interventions=Interventions(n_contexts=0)), 0)
     assert ask(fit(task.data, method="exact"), question).text.endswith(".")
 
 
