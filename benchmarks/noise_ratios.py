@@ -16,7 +16,7 @@ from scipy.special import expit, logsumexp
 
 from bacadi import ContextData, Model, NeuralGaussian
 from bacadi.evidence.collapsed import CollapsedPosterior
-from bacadi.evidence.gp.evidence import KernelEvidence
+from bacadi.evidence.gp.evidence import DenseEvidence
 from bacadi.evidence.gp.factor import NoisePrior
 from bacadi.evidence.reading import collapse
 from bacadi.graph.enumerate import all_dags
@@ -70,9 +70,9 @@ def log_posteriors(arm: str, states: np.ndarray, data: ContextData) -> np.ndarra
     base = collapse(Model(NeuralGaussian()), data)
     kernels = [Constant(1.0) + NetworkKernel(5, 1.0, input_scale=by) for by in STANDARDIZED_SCALES]
 
-    def evidence(kernels: list, ratios: tuple[float, ...]) -> KernelEvidence:
+    def evidence(kernels: list, ratios: tuple[float, ...]) -> DenseEvidence:
         noise = NoisePrior(None, shape, scale, ratios)
-        return KernelEvidence(data, base.evidence.states, kernels, noise, per_node=bool(per_node))
+        return DenseEvidence(data, base.evidence.states, kernels, noise, bool(per_node))
 
     fitted = fit_hyperparameters(CollapsedPosterior(evidence(kernels, ratios), base.prior), data).evidence
     parts = [fitted] if per_node is not None else [evidence([fitted.groups[0].kernel], (ratio,)) for ratio in ratios]

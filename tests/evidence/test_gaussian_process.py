@@ -1,6 +1,7 @@
 """Gaussian-process evidence against the plain N x N covariance, quadrature and simulated networks."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,8 +15,11 @@ from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError
 from bacadi.evidence.collapsed import EffectKind, EffectStates
 from bacadi.evidence.gp import draw as functions_gp
-from bacadi.evidence.gp.evidence import KernelEvidence
-from bacadi.evidence.gp.factor import Approximation, Group, NoisePrior
+from bacadi.evidence.gp import features
+from bacadi.evidence.gp.evidence import DenseEvidence, KernelEvidence
+from bacadi.evidence.gp.factor import Group, NoisePrior, Terms
+from bacadi.evidence.gp.features import FeatureEvidence
+from bacadi.model.certainty import ContextDrift
 from bacadi.model.kernels import (
     RBF,
     AbstractKernel,
@@ -171,7 +175,7 @@ def test_fast_evidence_is_the_dense_one(kernel: AbstractKernel, noise: NoisePrio
     """All kinds of states, none to all contexts changed, a context without rows, rows over several panels."""
     data = data_of([31, 12, 0, 9, 40, 25], d=5)
     states = states_of(5, 5)
-    evidence = KernelEvidence(data, states, [kernel], noise)
+    evidence = DenseEvidence(data, states, [kernel], noise)
     for request in random_requests(np.random.default_rng(1), 5, 5, 6, 60):
         expected = dense(data, states, (kernel, noise.choices[0]), noise, request)
         assert evidence.log_evidence(*request) == pytest.approx(expected, abs=1e-7, rel=1e-9)
@@ -181,7 +185,7 @@ def test_fast_evidence_is_the_dense_one(kernel: AbstractKernel, noise: NoisePrio
 def test_any_number_of_rows(counts: list[int]) -> None:
     data, m = data_of(counts, d=3), len(counts) - 1
     states = states_of(m, 3)
-    evidence = KernelEvidence(data, states, [NetworkKernel()], FIXED)
+    evidence = DenseEvidence(data, states, [NetworkKernel()], FIXED)
     for request in random_requests(np.random.default_rng(2), 3, m, 6, 12):
         left = sum(counts) - sum(counts[k + 1] for k, s in enumerate(request[2]) if s in (1, 4))
         if left:  # scipy has no density of no rows
@@ -189,12 +193,23 @@ def test_any_number_of_rows(counts: list[int]) -> None:
             assert evidence.log_evidence(*request) == pytest.approx(expected, abs=1e-8)
 
 
-@pytest.mark.parametrize("rows", [0, 1000], ids=["features", "dense"])
+BOTH = pytest.mark.parametrize("kind", [FeatureEvidence, DenseEvidence])
+
+
+@pytest.fixture
+def _all_features(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many features as there are rows, until rounding is all that is left."""
+    monkeypatch.setattr(features, "ERROR", 1e-10)
+    monkeypatch.setattr(features, "CANDIDATES", 1000)
+
+
+@BOTH
+@pytest.mark.usefixtures("_all_features")
 @pytest.mark.parametrize("noise", NOISES, ids=["fixed", "inferred"])
-def test_no_rows_left_or_few(noise: NoisePrior, rows: int) -> None:
+def test_no_rows_left_or_few(noise: NoisePrior, kind: type[KernelEvidence]) -> None:
     """Hard effects in all contexts but some: with no rows left their own evidence is all there is."""
     data, states = data_of([0, 30, 20, 10, 5], d=3), states_of(4, 3)
-    evidence = KernelEvidence(data, states, [NetworkKernel()], noise, Approximation(rows, 65, 1e-13))
+    evidence = kind(data, states, [NetworkKernel()], noise)
     parents = np.array([True, False, False])
     for hard in ([1, 1, 1, 1], [1, 1, 1, 0], [1, 0, 1, 1], [0, 1, 0, 0]):
         request = (2, parents, np.array(hard, np.int8))
@@ -204,34 +219,69 @@ def test_no_rows_left_or_few(noise: NoisePrior, rows: int) -> None:
         assert evidence.log_evidence(*request) == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.usefixtures("_all_features")
 @pytest.mark.parametrize("noise", NOISES, ids=["fixed", "inferred"])
-def test_features_of_full_rank_are_the_dense_evidence(noise: NoisePrior) -> None:
-    data, kernel = data_of([31, 12, 0, 9, 15], d=4), Constant(1.0) + NetworkKernel()
-    states = states_of(4, 4)
-    requests = random_requests(np.random.default_rng(3), 4, 4, 6, 40)
-    approximation = Approximation(dense_rows=0, rank=70, tolerance=1e-13)
-    by_features = KernelEvidence(data, states, [kernel], noise, approximation)
-    exact = KernelEvidence(data, states, [kernel], noise)
-    np.testing.assert_allclose(
-        by_features.log_evidences(*arrays(requests)), exact.log_evidences(*arrays(requests)), atol=1e-5
-    )
+@pytest.mark.parametrize("kernel", KERNELS, ids=ids)
+def test_features_of_full_rank_are_the_dense_evidence(kernel: AbstractKernel, noise: NoisePrior) -> None:
+    data, states = data_of([31, 12, 0, 9, 15], d=4), states_of(4, 4)
+    requests = arrays(random_requests(np.random.default_rng(3), 4, 4, 6, 40))
+    by_features, exact = (kind(data, states, [kernel], noise) for kind in (FeatureEvidence, DenseEvidence))
+    np.testing.assert_allclose(by_features.log_evidences(*requests), exact.log_evidences(*requests), atol=1e-5)
 
 
-def test_features_of_rank_200_at_600_rows() -> None:
-    """Up to 3 parents: the largest error over nodes, parent sets and states is below .05 in log evidence."""
-    data = data_of([300, 100, 100, 100], d=6)
-    states = states_of(3, 6)
+@pytest.mark.parametrize(("noise", "most"), [(NOISES[1], 0.3), (FIXED, 1.0)], ids=["inferred", "fixed"])
+def test_the_error_of_features_at_600_rows(noise: NoisePrior, most: float) -> None:
+    """Up to 3 parents: the largest error over nodes, parent sets and states, in nats; the bound of the module is on one
+    side alone. A fixed noise far below what is left over makes all errors larger, by the ratio of the two."""
+    data, states = data_of([300, 100, 100, 100], d=6), states_of(3, 6)
     requests = [r for r in random_requests(np.random.default_rng(4), 6, 3, 6, 40) if r[1].sum() <= 3]
-    values = [
-        KernelEvidence(data, states, [NetworkKernel()], FIXED, Approximation(rows)).log_evidences(*arrays(requests))
-        for rows in (0, 600)
-    ]
-    assert np.abs(values[0] - values[1]).max() < 0.05
+    kernel, asked = Constant(1.0) + NetworkKernel(input_scale=0.5), arrays(requests)
+    found = [kind(data, states, [kernel], noise).log_evidences(*asked) for kind in (FeatureEvidence, DenseEvidence)]
+    error = np.abs(found[0] - found[1])
+    assert error.max() < most and np.median(error) < 0.06
+
+
+@pytest.mark.usefixtures("_all_features")
+@pytest.mark.parametrize("certain", ["drift", "power", "weight", "block"])
+def test_what_keeps_from_certainty_is_exact_in_features(certain: str) -> None:
+    """Drift, coarsening, weights of rows and blocks against the N x N covariance."""
+    data, states, noise = data_of([14, 6, 5], d=3), states_of(2, 3), NoisePrior(None, 1.5, 0.7, ratios=(0.2,))
+    kernel, rng = Constant(0.8) + RBF(1.3), np.random.default_rng(5)
+    weight, power, extra = np.ones(25), np.ones(3), np.zeros((25, 25))
+    drifts = [(0.0, 1.0)]
+    if certain == "drift":
+        drifts = [(0.0, 0.3), (0.5, 0.7)]
+        states = replace(states, drift=ContextDrift((0.0, 0.5), (0.0, 0.0), (0.3, 0.7)))
+    elif certain == "power":
+        power = np.array([0.5, 0.7, 1.0])
+        states = replace(states, power=power)
+    elif certain == "weight":
+        data = replace(data, weight=rng.uniform(0.2, 1.0, data.x.shape))
+        weight = data.weight[:, 2]
+    else:
+        data = replace(data, block=rng.integers(0, 2, 25))
+        extra = 0.8 * (data.block[:, None] == data.block)
+    evidence = FeatureEvidence(data, states, [kernel], noise)
+    parents, state = np.array([True, True, False]), np.zeros(2, np.int8)
+    n = weight * power[data.context]
+    y, inputs = data.x[:, 2], data.x[:, :2]
+    terms = []
+    for std, share in drifts:
+        same = (data.context[:, None] == data.context) & (data.context > 0)
+        covariance = kernel(inputs, inputs) + extra + 0.2 * std**2 * same
+        # Rows that count as n: their precision is n times as large, and n of them are in the determinant.
+        root = np.sqrt(n)[:, None]
+        matrix = 0.2 * np.eye(25) + root * covariance * root.T
+        quad = (root[:, 0] * y) @ np.linalg.solve(matrix, root[:, 0] * y)
+        log_det = np.linalg.slogdet(matrix / 0.2)[1] + n.sum() * math.log(0.2)
+        log_p = noise.log_density(Terms(np.asarray(n.sum()), np.asarray(log_det), np.asarray(quad)), 0.2)
+        terms.append(float(log_p) + math.log(share))
+    assert evidence.log_evidence(2, parents, state) == pytest.approx(np.logaddexp.reduce(terms), abs=1e-6)
 
 
 def test_inferred_noise_is_an_integral_over_its_scale() -> None:
     data, kernel, noise = data_of([8, 5], d=2), Constant(1.0) + RBF(), NoisePrior(None, 2.0, 0.6, ratios=(0.3,))
-    evidence = KernelEvidence(data, states_of(1, 2), [kernel], noise)
+    evidence = DenseEvidence(data, states_of(1, 2), [kernel], noise)
     covariance = kernel(data.x[:, :1], data.x[:, :1]) + 0.3 * np.eye(13)
 
     def integrand(log_s2: float) -> float:
@@ -244,14 +294,13 @@ def test_inferred_noise_is_an_integral_over_its_scale() -> None:
     assert found == pytest.approx(total, abs=1e-8)
 
 
-@pytest.mark.parametrize("rows", [0, 1000], ids=["features", "dense"])
-def test_a_value_depends_on_its_request_alone(rows: int) -> None:
+@BOTH
+def test_a_value_depends_on_its_request_alone(kind: type[KernelEvidence]) -> None:
     """Bit for bit: one by one, in a batch, in another order, asked again, and by another object."""
     data, states = data_of([40, 10, 10, 30], d=5), states_of(3, 5)
     requests = random_requests(np.random.default_rng(6), 5, 3, 6, 50)
     order = np.random.default_rng(7).permutation(50)
-    approximation = Approximation(dense_rows=rows, rank=30)
-    one, other = (KernelEvidence(data, states, [NetworkKernel()], FIXED, approximation) for _ in range(2))
+    one, other = (kind(data, states, [NetworkKernel()], FIXED) for _ in range(2))
     single = np.array([one.log_evidence(*request) for request in requests])
     batch = other.log_evidences(*(part[order] for part in arrays(requests)))
     assert batch.dtype == np.float64
@@ -271,7 +320,7 @@ def test_hyperparameters_are_chosen_for_all_nodes_or_each() -> None:
     graph = np.zeros((7, 7), np.int8)
     graph[[0, 1, 0], [4, 5, 6]] = 1
     open_ = [
-        KernelEvidence(data, states_of(0, 7), kernels, NoisePrior(), per_node=per_node) for per_node in (False, True)
+        DenseEvidence(data, states_of(0, 7), kernels, NoisePrior(), per_node=per_node) for per_node in (False, True)
     ]
     one, each = (evidence.fit_hyperparameters(graph, np.zeros((0, 7), np.int8)).groups for evidence in open_)
     assert not any(evidence.is_fitted for evidence in open_) and set(open_[0].groups) == {Group(kernels[1], 0.01)}
@@ -286,9 +335,12 @@ def values_of(drawn: dict[str, Labelled]) -> dict[str, np.ndarray]:
     return {name: np.asarray(item.values) for name, item in drawn.items()}
 
 
+@BOTH
 @pytest.mark.parametrize("noise", NOISES, ids=["fixed", "inferred"])
 @pytest.mark.parametrize("kernel", KERNELS, ids=ids)
-def test_drawn_functions_follow_the_posterior(kernel: AbstractKernel, noise: NoisePrior) -> None:
+def test_drawn_functions_follow_the_posterior(
+    kernel: AbstractKernel, noise: NoisePrior, kind: type[KernelEvidence]
+) -> None:
     """A shift, a scale and a hard effect on node 2 of 0, 1 -> 2 with the default 100 units, 1000 draws.
 
     Root mean squares over the rows: the mean of f agrees with that of the Gaussian process within .1 (a third of the
@@ -296,7 +348,7 @@ def test_drawn_functions_follow_the_posterior(kernel: AbstractKernel, noise: Noi
     s² agrees within 5 standard errors and 5 %, that of the shift within 5 standard errors and .1.
     """
     data, states = data_of([60, 20, 20, 20], d=3), states_of(3, 3)
-    evidence = KernelEvidence(data, states, [kernel], noise)
+    evidence = kind(data, states, [kernel], noise)
     graph, state = np.array([[0, 1, 1], [0, 0, 1], [0, 0, 0]], np.int8), np.array([1, 2, 3], np.int8)
     graphs = np.repeat(graph[None], 1000, axis=0)
     columns = np.zeros((1000, 3, 3), np.int8)
@@ -336,7 +388,7 @@ def test_draws_depend_on_the_generator_alone() -> None:
     kernels = [Constant(1.0) + RBF(1.0), Constant(1.0) + RBF(2.0)]
     one, other = (
         values_of(
-            KernelEvidence(data, states, kernels, NoisePrior(ratios=(0.1, 1.0))).draw_parameters(
+            DenseEvidence(data, states, kernels, NoisePrior(ratios=(0.1, 1.0))).draw_parameters(
                 np.random.default_rng(2), graphs, columns
             )
         )
@@ -350,7 +402,7 @@ def test_draws_depend_on_the_generator_alone() -> None:
 def test_large_posteriors_get_fewer_units_or_none(kernel: AbstractKernel, monkeypatch: pytest.MonkeyPatch) -> None:
     """With room for 20 numbers a function: 20 units of a network; an additive kernel has 16 for each of 3 inputs."""
     monkeypatch.setattr(functions_gp, "MAX_BYTES", 4 * 20 * 5 * 3)
-    evidence = KernelEvidence(data_of([30, 10], d=3), states_of(1, 3), [kernel], FIXED)
+    evidence = DenseEvidence(data_of([30, 10], d=3), states_of(1, 3), [kernel], FIXED)
     graphs, columns = np.zeros((5, 3, 3), np.int8), np.zeros((5, 1, 3), np.int8)
     drawn = evidence.draw_parameters(np.random.default_rng(0), graphs, columns)
     if isinstance(kernel, NetworkKernel):
@@ -371,4 +423,4 @@ def test_senseless_choices_are_refused() -> None:
         with pytest.raises(ConfigError):
             choice()
     with pytest.raises(ConfigError, match="one kind"):
-        KernelEvidence(data_of([3], 2), states_of(0, 2), [RBF(), NetworkKernel()], FIXED)
+        DenseEvidence(data_of([3], 2), states_of(0, 2), [RBF(), NetworkKernel()], FIXED)

@@ -153,7 +153,7 @@ def test_open_choices_are_settled_as_at_the_truth() -> None:
 
     def at_truth(group: Group) -> float:
         noise = replace(settled.noise, ratios=(group.ratio,))
-        evidence = KernelEvidence(data, settled.states, [group.kernel], noise)
+        evidence = type(settled)(data, settled.states, [group.kernel], noise)
         return float(evidence.log_evidences(*requests).sum())
 
     values = {group: at_truth(group) for group in settled.options}

@@ -89,14 +89,14 @@ evidence_of.register(BGe, bge_evidence)
 @evidence_of.register
 def _(mechanism: NeuralGaussian, data: ContextData, states: EffectStates) -> AbstractEvidence:
     # Loaded where it is asked for: a linear fit does not have to wait for the modules of the Gaussian processes too.
-    from bacadi.evidence.gp.evidence import network_evidence
+    from bacadi.evidence.gp.mechanisms import network_evidence
 
     return network_evidence(mechanism, data, states)
 
 
 @evidence_of.register
 def _(mechanism: GaussianProcess, data: ContextData, states: EffectStates) -> AbstractEvidence:
-    from bacadi.evidence.gp.evidence import gaussian_process_evidence
+    from bacadi.evidence.gp.mechanisms import gaussian_process_evidence
 
     return gaussian_process_evidence(mechanism, data, states)
 

@@ -3,6 +3,8 @@
 With features Φ of the rows (see `Units`), prior variances V of their weights and D the noise of the rows in units of ρ:
 
     w ~ N(V^½ B⁻¹ b, s² ρ V^½ B⁻¹ V^½),   B = ρI + V^½ Φ'D⁻¹Φ V^½,   b = V^½ Φ'D⁻¹y,   s² from its own posterior.
+
+Offsets of blocks, where there are any, are features that are drawn and not kept.
 """
 
 from collections.abc import Iterator
@@ -14,7 +16,7 @@ from scipy.linalg import solve_triangular
 
 from bacadi.data.labelled import Labelled
 from bacadi.evidence.collapsed import EffectKind, Graphs, States
-from bacadi.evidence.gp.factor import Terms, whitened
+from bacadi.evidence.gp.factor import RowNoise, Terms
 from bacadi.model.kernels import AbstractKernel, Units
 
 if TYPE_CHECKING:
@@ -26,11 +28,12 @@ MAX_BYTES = 2 * 10**8  # of the weights of all draws, in single precision
 
 
 class NodeRequest(NamedTuple):
-    """One node and its states, with the features of all rows that its parents put in `used` and the prior standard
-    deviations of the weights of all features."""
+    """One node, its states and the drift of its contexts, with the features of all rows that its parents put in `used`
+    and the prior standard deviations of the weights of all features."""
 
     node: int
     state: Int8[np.ndarray, " M"]
+    drift: int
     features: Float[np.ndarray, "N used"]
     std: Float[np.ndarray, " C"]
     used: Int[np.ndarray, " used"]
@@ -54,7 +57,7 @@ def draw_functions(
     weight, noise_std = np.zeros((n if stored else 0, d, n_features), np.float32), np.empty((n, d), np.float32)
     shift = np.zeros((n, evidence.n_contexts, d), np.float32)
     for node in range(d):
-        for at, request in _requests(evidence, units[kernel_of[node]], node, graphs, states):
+        for at, request in _requests(rng, evidence, units[kernel_of[node]], node, graphs, states):
             weights, noise_std[at, node], shift[at, :, node] = _draw(rng, evidence, request, len(at))
             if stored:
                 weight[at, node] = weights
@@ -63,7 +66,7 @@ def draw_functions(
 
 
 def _requests(
-    evidence: "KernelEvidence", units: Units, node: int, graphs: Graphs, states: States
+    rng: np.random.Generator, evidence: "KernelEvidence", units: Units, node: int, graphs: Graphs, states: States
 ) -> Iterator[tuple[Int[np.ndarray, " size"], NodeRequest]]:
     """What is to be drawn for a node, each once, with the draws that want it."""
     different, number = np.unique(graphs[:, :, node], axis=0, return_inverse=True)
@@ -74,7 +77,13 @@ def _requests(
         features = units.features(evidence.rows.x, parents)[:, used]
         of_states, which = np.unique(states[at, :, node], axis=0, return_inverse=True)
         for s, state in enumerate(of_states):
-            yield at[which == s], NodeRequest(node, state, features, std, used)
+            same, log_p = at[which == s], evidence.log_drifts(node, parents, state)
+            drift = np.zeros(len(same), int)
+            if len(log_p) > 1:
+                share = np.exp(log_p - log_p.max())
+                drift = rng.choice(len(share), size=len(same), p=share / share.sum())
+            for b in np.unique(drift).tolist():
+                yield same[drift == b], NodeRequest(node, state, b, features, std, used)
 
 
 def _prior_std(kernel: AbstractKernel, units: Units, parents: Bool[np.ndarray, " d"]) -> Float[np.ndarray, " C"]:
@@ -88,26 +97,45 @@ def _draw(
     rng: np.random.Generator, evidence: "KernelEvidence", request: NodeRequest, size: int
 ) -> tuple[Float[np.ndarray, "size C"], Float[np.ndarray, " size"], Float[np.ndarray, "size M"]]:
     """Weights of the features, standard deviation of the noise and what shift effects add, in each of `size` draws."""
-    node, state, features, std, used = request
-    ratio, y = evidence.groups[node].ratio, evidence.rows.x[:, node]
-    rows = whitened(np.column_stack([features * std[used], y]), evidence.rows.start, evidence.noise_of(state))
-    gram = rows.T @ rows
-    root = np.linalg.cholesky(gram[:-1, :-1] + ratio * np.eye(len(used)))
+    node, state, drift, features, std, used = request
+    ratio, y, noise = evidence.groups[node].ratio, evidence.rows.x[:, node], evidence.noise_of(state, drift)
+    own, blocks = evidence.row_weights(node), evidence.blocks * evidence.block_std(node)
+    columns = np.column_stack([features * std[used], blocks, y])
+    n_rows, gram = _gram(columns, own, evidence.rows.start, noise)
+    root = np.linalg.cholesky(gram[:-1, :-1] + ratio * np.eye(len(gram) - 1))
     projected = solve_triangular(root, gram[:-1, -1], lower=True)
     quad = np.asarray((gram[-1, -1] - projected @ projected) / ratio)
-    s2 = evidence.noise.draw_scale(rng, Terms(np.asarray(float(len(rows))), np.zeros(()), quad), ratio, size)
+    s2 = evidence.noise.draw_scale(rng, Terms(np.asarray(n_rows), np.zeros(()), quad), ratio, size)
     noise_std = np.sqrt(s2 * ratio)
-    spread = noise_std * rng.normal(size=(len(used), size))
+    spread = noise_std * rng.normal(size=(len(root), size))
+    drawn = solve_triangular(root, projected[:, None] + spread, lower=True, trans=1).T
     weight = np.zeros((size, len(std)))
-    weight[:, used] = std[used] * solve_triangular(root, projected[:, None] + spread, lower=True, trans=1).T
+    weight[:, used] = std[used] * drawn[:, : len(used)]
     shift = np.zeros((size, len(state)))
     for k in np.flatnonzero(evidence.states.kind[state] == EffectKind.SHIFT):
         # As in a regression on the indicator of the context, given the function.
         block = slice(evidence.rows.start[k + 1], evidence.rows.start[k + 2])
-        residual = y[block].sum() - weight[:, used] @ features[block].sum(axis=0)
-        precision = evidence.rows.counts[k + 1] + 1 / evidence.states.value[state[k]] ** 2
+        sums = own[block] @ columns[block]
+        residual = sums[-1] - drawn @ sums[:-1]
+        precision = own[block].sum() + 1 / noise.shift[k + 1]
         shift[:, k] = residual / precision + noise_std / np.sqrt(precision) * rng.normal(size=size)
     return weight, noise_std, shift
+
+
+def _gram(
+    columns: Float[np.ndarray, "N c"],
+    weight: Float[np.ndarray, " N"],
+    start: Int[np.ndarray, " bounds"],
+    noise: RowNoise,
+) -> tuple[float, Float[np.ndarray, "c c"]]:
+    """The rows that are left, and Σ_k columns_k' D_k⁻¹ columns_k with D_k = scale_k I + shift_k 11', rows weighted."""
+    n_rows, gram = 0.0, np.zeros((columns.shape[1],) * 2)
+    for k in np.flatnonzero(np.isfinite(noise.scale)):
+        block, own = columns[start[k] : start[k + 1]], weight[start[k] : start[k + 1]]
+        n, sums, scale, shift = own.sum(), own @ block, noise.scale[k], noise.shift[k]
+        gram += (block.T * (own / scale)) @ block - np.outer(sums, sums) * shift / (scale * (scale + n * shift))
+        n_rows += n
+    return n_rows, gram
 
 
 def _stored(

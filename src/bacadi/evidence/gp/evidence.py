@@ -5,12 +5,15 @@ Where the noise is known s = 1 and ρ is its variance; else s² is integrated ou
 noise s²ρ, and ρ, with the kernel where several are offered, is a hyper-parameter fitted before sampling. Hard effects
 take rows away; soft ones give them a function of their own; a shift adds value² s² ρ 11' to their covariance; a scale
 effect multiplies ρ by its value.
+
+`DenseEvidence` factorises the covariance of the rows: exact, the reference, and quickest for few rows. `features` has
+the same evidence by sums of products of features, for all else.
 """
 
 import os
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import cache, lru_cache, partial
 from threading import Lock
 from typing import Any
@@ -21,7 +24,7 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from bacadi.data.contexts import ContextData
 from bacadi.data.labelled import Labelled
-from bacadi.errors import ConfigError, NoClosedForm
+from bacadi.errors import ConfigError
 from bacadi.evidence.collapsed import (
     AbstractEvidence,
     Columns,
@@ -33,10 +36,9 @@ from bacadi.evidence.collapsed import (
     never,
 )
 from bacadi.evidence.gp.draw import draw_functions
-from bacadi.evidence.gp.factor import Approximation, Group, NoisePrior, RowNoise, SortedRows
-from bacadi.model.integrated import GaussianProcess
-from bacadi.model.kernels import AbstractKernel, Constant, NetworkKernel, Sum
-from bacadi.model.neural import SIGMOID, NeuralGaussian
+from bacadi.evidence.gp.factor import DenseFactor, Group, NoisePrior, RowNoise, SortedRows
+from bacadi.evidence.gp.linalg import BLOCK
+from bacadi.model.kernels import AbstractKernel, Sum
 
 TABLE_BYTES, FACTOR_BYTES, VALUE_BYTES = 2**29, 2**29, 2**28
 
@@ -74,7 +76,7 @@ Request = tuple[int, Bool[np.ndarray, " d"], Int8[np.ndarray, " M"]]
 
 
 class KernelEvidence(AbstractEvidence):
-    """Evidence of Gaussian-process mechanisms; one factorisation per parent set serves all children and states.
+    """Evidence of Gaussian-process mechanisms: what its two ways, dense and by features, have in common.
 
     A value depends on its request alone, never on what was asked before or together with it. Of several kernels and
     ratios a middle pair is used until `fit_hyperparameters` finds the likeliest.
@@ -91,29 +93,41 @@ class KernelEvidence(AbstractEvidence):
         states: EffectStates,
         kernels: Sequence[AbstractKernel],
         noise: NoisePrior,
-        approximation: Approximation = Approximation(),  # noqa: B008
         per_node: bool = False,
         groups: tuple[Group, ...] | None = None,
     ) -> None:
         if len({tuple(map(type, k.parts)) if isinstance(k, Sum) else type(k) for k in kernels}) != 1:
             raise ConfigError("Nodes choose among kernels of one kind; give kernels that differ in numbers alone.")
-        states.refuse_certainty(data)
         self.n_contexts, self.n_variables, self.states = data.n_contexts, data.n_variables, states
         self.rows, self.noise, self._per_node = SortedRows.of(data), noise, per_node
         self.options = tuple(Group(kernel, ratio) for kernel in kernels for ratio in noise.choices)
         self.groups = groups or (self.options[len(self.options) // 2],) * self.n_variables
         self.n_options = len(self.options)
         self.is_fitted = groups is not None or self.n_options == 1
-        self._with_groups = partial(KernelEvidence, data, states, kernels, noise, approximation, per_node)
+        self._with_groups = partial(type(self), data, states, kernels, noise, per_node)
         self._kinds: list[int] = states.kind.tolist()
-        self._scale = np.where(states.kind == EffectKind.SCALE, states.value, 1.0)
-        self._scale[(states.kind == EffectKind.HARD) | (states.kind == EffectKind.SOFT)] = np.inf
-        self._shift = np.where(states.kind == EffectKind.SHIFT, states.value**2, 0.0)
+        self.blocks: Float[np.ndarray, "n b"] = np.empty((data.n_rows, 0))
         self._values, self._capacity = dict[bytes, float](), VALUE_BYTES // (self.n_variables + self.n_contexts + 200)
-        n_factors = max(FACTOR_BYTES // approximation.bytes_of_factor(self.rows), 8)
-        self._factor = lru_cache(n_factors)(partial(approximation.factor, self.rows))
-        n_tables = TABLE_BYTES // (16 * (self.n_contexts + 1) * self.n_variables + 400)
-        self._table = lru_cache(n_tables)(partial(_table, self._factor, noise, EffectKind.SOFT in self._kinds))
+
+    @abstractmethod
+    def evaluate(self, requests: Iterable[Request]) -> list[float]:
+        """Values of requests that share parents and group."""
+
+    @abstractmethod
+    def log_drifts(self, node: int, parents: Bool[np.ndarray, " d"], state: Int8[np.ndarray, " M"]) -> np.ndarray:
+        """log p of each drift of the contexts given all else, up to a constant; one number where there is no drift."""
+
+    @abstractmethod
+    def noise_of(self, state: Int8[np.ndarray, " M"], drift: int) -> RowNoise:
+        """Noise of the rows that the mechanism explains, under one of the drifts."""
+
+    def row_weights(self, node: int) -> Float[np.ndarray, " n"]:
+        """As how many each row counts for a node."""
+        return np.ones(len(self.rows.x))
+
+    def block_std(self, node: int) -> float:
+        """The prior standard deviation of the offset of a block, in units of s."""
+        return 1.0
 
     @property
     def hyperparameters(self) -> Int[np.ndarray, " d"]:
@@ -165,18 +179,45 @@ class KernelEvidence(AbstractEvidence):
             self._values.clear()
         return np.array(values, float)
 
-    def noise_of(self, state: Int8[np.ndarray, " M"]) -> RowNoise:
-        """Noise of the rows that the mechanism explains."""
-        contexts = np.concatenate([[0], state])  # rows of context 0 are always untouched
-        return RowNoise(self._scale[contexts], self._shift[contexts])
-
     def draw_parameters(self, rng: np.random.Generator, graphs: Graphs, states: States) -> dict[str, Labelled]:
         with ONE_THREAD:
             return draw_functions(rng, self, graphs, states)
 
-    def _evaluate(self, requests: Iterable[Request]) -> list[float]:
-        """Values of requests that share parents and group: evidence of the rows that left the mechanism, and of those
-        that it explains, from the table unless their noise changed or those of two contexts left."""
+    def _map(self, jobs: list[list[Request]]) -> list[list[float]]:
+        if not jobs:
+            return []
+        with ONE_THREAD:
+            if len(jobs) == 1:
+                return [self.evaluate(jobs[0])]
+            with ThreadPoolExecutor(min(len(jobs), os.cpu_count() or 1)) as pool:
+                return list(pool.map(self.evaluate, jobs))
+
+
+class DenseEvidence(KernelEvidence):
+    """The evidence itself; one factorisation per parent set serves all children and states."""
+
+    def __init__(self, data: ContextData, states: EffectStates, *given: Any) -> None:
+        super().__init__(data, states, *given)
+        states.refuse_certainty(data)
+        self._scale = np.where(states.kind == EffectKind.SCALE, states.value, 1.0)
+        self._scale[(states.kind == EffectKind.HARD) | (states.kind == EffectKind.SOFT)] = np.inf
+        self._shift = np.where(states.kind == EffectKind.SHIFT, states.value**2, 0.0)
+        tail = len(self.rows.x) - int(self.rows.start[1]) + BLOCK
+        n_factors = max(FACTOR_BYTES // (8 * tail * (tail + self.n_variables)), 8)
+        self._factor = lru_cache(n_factors)(partial(_factor, self.rows))
+        n_tables = TABLE_BYTES // (16 * (self.n_contexts + 1) * self.n_variables + 400)
+        self._table = lru_cache(n_tables)(partial(_table, self._factor, self.noise, EffectKind.SOFT in self._kinds))
+
+    def noise_of(self, state: Int8[np.ndarray, " M"], drift: int) -> RowNoise:
+        contexts = np.concatenate([[0], state])  # rows of context 0 are always untouched
+        return RowNoise(self._scale[contexts], self._shift[contexts])
+
+    def log_drifts(self, node: int, parents: Bool[np.ndarray, " d"], state: Int8[np.ndarray, " M"]) -> np.ndarray:
+        return np.zeros(1)
+
+    def evaluate(self, requests: Iterable[Request]) -> list[float]:
+        """Evidence of the rows that left the mechanism, and of those that it explains, from the table unless their
+        noise changed or those of two contexts left."""
         values = []
         for node, parents, state in requests:
             key = self.groups[node], parents.tobytes()
@@ -193,51 +234,17 @@ class KernelEvidence(AbstractEvidence):
             if in_table:
                 value += float(log_p[contexts[0] + 1 if contexts else 0, node])
             else:
-                terms = self._factor(*key).with_noise(node, self.noise_of(state))
+                terms = self._factor(*key).with_noise(node, self.noise_of(state, 0))
                 value += float(self.noise.log_density(terms, key[0].ratio))
             values.append(float(value))
         return values
 
-    def _map(self, jobs: list[list[Request]]) -> list[list[float]]:
-        if not jobs:
-            return []
-        with ONE_THREAD:
-            if len(jobs) == 1:
-                return [self._evaluate(jobs[0])]
-            with ThreadPoolExecutor(min(len(jobs), os.cpu_count() or 1)) as pool:
-                return list(pool.map(self._evaluate, jobs))
+
+def _factor(rows: SortedRows, group: Group, parents: bytes) -> DenseFactor:
+    return DenseFactor(group, rows, np.flatnonzero(np.frombuffer(parents, bool)))
 
 
 def _table(factor_of: Callable[..., Any], noise: NoisePrior, with_soft: bool, group: Group, parents: bytes) -> Table:
     factor = factor_of(group, parents)
     soft = noise.log_density(factor.only(), group.ratio) if with_soft else np.empty((0, 0))
     return noise.log_density(factor.leave_out(), group.ratio), soft
-
-
-def gaussian_process_evidence(mechanism: GaussianProcess, data: ContextData, states: EffectStates) -> KernelEvidence:
-    """The evidence of Gaussian processes over one of the mechanism's kernels."""
-    noise = NoisePrior(*mechanism.noise.conjugate()[:3])
-    return KernelEvidence(data, states, mechanism.kernels, noise, per_node=mechanism.per_node)
-
-
-def network_evidence(mechanism: NeuralGaussian, data: ContextData, states: EffectStates) -> KernelEvidence:
-    """Networks of one hidden layer of sigmoids, integrated out as the Gaussian process of their own covariance.
-
-    Beside an inferred noise the inputs have one of the mechanism's `input_scales`. Without them columns are in the
-    units of the prior, and ρ = scale / shape: at the mean precision of the noise, functions have their prior variance.
-    """
-    if len(mechanism.hidden) != 1 or mechanism.activation != SIGMOID:
-        raise NoClosedForm(
-            "Only networks of one hidden layer of sigmoid units have a closed-form covariance; "
-            "use those, a GaussianProcess, or method svgd."
-        )
-    network, noise = (
-        NetworkKernel(mechanism.hidden[0], mechanism.prior_std),
-        NoisePrior(*mechanism.noise.conjugate()[:3]),
-    )
-    scales = mechanism.input_scales if noise.variance is None else None
-    if scales is None:
-        noise = replace(noise, ratios=(noise.scale / noise.shape,))
-    networks = [replace(network, input_scale=scale) for scale in scales or (1.0,)]
-    kernels = [Constant(1.0) + kernel if mechanism.intercept else kernel for kernel in networks]
-    return KernelEvidence(data, states, kernels, noise)

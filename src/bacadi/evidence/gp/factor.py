@@ -7,8 +7,6 @@ With A = K + ρI over all rows, Λ = A⁻¹ and α = Λy, the rows B of one or m
 
 and changed noise of rows C ⊂ B puts back a density with covariance (Λ_BB⁻¹)_CC + Δ. The rows of context 0, whose noise
 never changes, come first, so that only the last block of Λ is needed.
-
-For many rows, K ≈ FF' with features F of fixed rank; then everything follows from F_k'F_k and F_k'y_k of each context.
 """
 
 import math
@@ -17,7 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.linalg import solve_triangular
 from scipy.special import gammaln
 
 from bacadi.data.contexts import ContextData
@@ -177,117 +174,3 @@ def covariance_panels(group: Group, inputs: Float[np.ndarray, "n p"]) -> Float[n
 def _add_to_diagonal(panels: Float[np.ndarray, "panels N block"], values: Float[np.ndarray, " N"]) -> None:
     row = np.arange(len(values))
     panels[row // BLOCK, row, row % BLOCK] += values
-
-
-class FeatureFactor:
-    """What `DenseFactor` gives, for A = FF' + ρI: by sums of products of each context, G_k = F_k'F_k, F_k'y_k, y_k'y_k,
-    and sums over rows."""
-
-    def __init__(self, features: Float[np.ndarray, "n r"], ratio: float, rows: SortedRows) -> None:
-        # Features of 0 up to a whole panel: each adds log ρ to log |B|, which `terms` takes away for every feature.
-        features = np.pad(features, ((0, 0), (0, -features.shape[1] % BLOCK)))
-        parts = list(zip(*(np.split(values, rows.start[1:-1]) for values in (features, rows.x)), strict=True))
-        self._ratio, self._counts = ratio, rows.counts.astype(float)
-        self._gram = np.array([f.T @ f for f, _ in parts])
-        self._cross = np.array([f.T @ y for f, y in parts])
-        self._squares = np.array([(y**2).sum(axis=0) for _, y in parts])
-        self._f_sum, self._y_sum = (np.array([part[i].sum(axis=0) for part in parts]) for i in (0, 1))
-        self._gram_total = self._gram.sum(axis=0)
-
-    def terms(self, noise: RowNoise) -> Terms:
-        """Terms of all columns ([], [] and [d]) by B = ρI + Σ_k F_k'D_k⁻¹F_k with D_k = scale_k I + shift_k 11'."""
-        (scale, shift), weight, kept = noise, 1 / noise.scale, np.isfinite(noise.scale)
-        deflate = np.where(kept, weight * shift / (np.where(kept, scale, 1) + self._counts * shift), 0)
-        # Most contexts have weight 1, or all but one 0: only the others are gone through.
-        near_total = (weight != 1).sum() < len(weight) / 2
-        matrix, left = (self._gram_total.copy(), weight - 1) if near_total else (np.zeros_like(self._gram[0]), weight)
-        for k in np.flatnonzero(left):
-            matrix += left[k] * self._gram[k]
-        matrix -= (self._f_sum.T * deflate) @ self._f_sum
-        panels = np.ascontiguousarray(matrix.reshape(len(matrix), -1, BLOCK).transpose(1, 0, 2))
-        _add_to_diagonal(panels, np.full(len(matrix), self._ratio))
-        right = np.tensordot(weight, self._cross, 1) - (self._f_sum.T * deflate) @ self._y_sum
-        squares = weight @ self._squares - deflate @ self._y_sum**2
-        log_det, explained = linalg.solve(panels, right)
-        n = self._counts[kept]
-        log_det += (n * np.log(self._ratio * scale[kept]) + np.log1p(n * shift[kept] / scale[kept])).sum()
-        log_det -= len(matrix) * math.log(self._ratio)
-        return Terms(np.asarray(n.sum()), np.asarray(log_det), (squares - explained) / self._ratio)
-
-    def with_noise(self, node: int, noise: RowNoise) -> Terms:
-        n, log_det, quad = self.terms(noise)
-        return Terms(n, log_det, np.asarray(quad[node]))
-
-    def leave_out(self) -> Terms:
-        scales = np.ones((len(self._counts), len(self._counts)))
-        np.fill_diagonal(scales[1:, 1:], np.inf)
-        return self._each(scales)
-
-    def only(self) -> Terms:
-        return self._each(np.where(np.eye(len(self._counts), dtype=bool), 1.0, np.inf))
-
-    def _each(self, scales: Float[np.ndarray, "K K"]) -> Terms:
-        terms = [self.terms(RowNoise(scale, np.zeros(len(scale)))) for scale in scales]
-        return Terms(*(np.array(part).reshape(len(scales), -1) for part in zip(*terms, strict=True)))
-
-
-def whitened(
-    values: Float[np.ndarray, "n c"], start: Int[np.ndarray, " bounds"], noise: RowNoise
-) -> Float[np.ndarray, "m c"]:
-    """D_k^-½ values_k for the contexts with rows left, D_k = scale_k I + shift_k 11'."""
-    blocks, (scale, shift) = [], noise
-    for k in np.flatnonzero(np.isfinite(scale) & (np.diff(start) > 0)):
-        block = values[start[k] : start[k + 1]]
-        along_ones = 1 - 1 / math.sqrt(1 + len(block) * shift[k] / scale[k])
-        block = block - along_ones * block.mean(axis=0) if shift[k] else block
-        blocks.append(block / math.sqrt(scale[k]) if scale[k] != 1 else block)
-    return np.concatenate([*blocks, values[:0]])
-
-
-def kernel_features(
-    kernel: AbstractKernel, x_parents: Float[np.ndarray, "n p"], rank: int, tolerance: float
-) -> Float[np.ndarray, "n r"]:
-    """F with FF' ≈ K: Nyström features at at most `rank` rows, each where the variance left over is largest.
-
-    Rows are chosen among at most 3 · rank evenly spread ones, until their mean variance left over is below `tolerance`.
-    """
-    n = len(x_parents)
-    candidates = x_parents[np.unique(np.linspace(0, n - 1, min(n, 3 * rank)).astype(int))]
-    left, found = kernel.diagonal(candidates), np.zeros((rank, len(candidates)))
-    chosen: list[int] = []
-    while len(chosen) < min(rank, len(candidates)) and left.mean() > tolerance:
-        row = int(np.argmax(left))
-        done = found[: len(chosen)]
-        column = kernel(candidates[row : row + 1], candidates)[0] - done[:, row] @ done
-        found[len(chosen)] = column / math.sqrt(left[row])
-        left = np.maximum(left - found[len(chosen)] ** 2, 0)
-        chosen.append(row)
-    if not chosen:
-        return np.zeros((n, 1))
-    inverse = solve_triangular(found[: len(chosen), chosen].T, np.eye(len(chosen)), lower=True)
-    return kernel(x_parents, candidates[chosen]) @ inverse.T
-
-
-@dataclass(frozen=True)
-class Approximation:
-    """Above `dense_rows` rows a kernel is replaced by `rank` features, fewer if all they miss is `tolerance` · ρ."""
-
-    dense_rows: int = 1500
-    rank: int = 200
-    tolerance: float = 1e-8
-
-    def factor(self, rows: SortedRows, group: Group, parents: bytes) -> DenseFactor | FeatureFactor:
-        """The factorisation for one parent set (the bytes of its mask, which can be a key), dense or by features."""
-        numbers = np.flatnonzero(np.frombuffer(parents, bool))
-        if len(rows.x) <= self.dense_rows:
-            return DenseFactor(group, rows, numbers)
-        features = kernel_features(group.kernel, rows.x[:, numbers], self.rank, self.tolerance * group.ratio)
-        return FeatureFactor(features, group.ratio, rows)
-
-    def bytes_of_factor(self, rows: SortedRows) -> int:
-        """About how much memory a factorisation takes: Λ and α over the rows of contexts but the first, or sums."""
-        n, d = rows.x.shape
-        if n > self.dense_rows:
-            return 8 * len(rows.counts) * self.rank * (self.rank + d)
-        tail = n - int(rows.start[1]) + BLOCK
-        return 8 * tail * (tail + d)

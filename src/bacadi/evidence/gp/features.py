@@ -1,0 +1,290 @@
+"""Gaussian-process evidence by features: for many rows, and for all that sums of products can do (`evidence.gram`).
+
+The covariance of a parent set P is replaced by K ≈ FF' with Nyström features F = k(x, z) L⁻ᵀ, LL' = k(z, z), at so many
+rows z that the bound on what they miss,
+
+    log p(y | FF') - tr(K - FF') / 2ρ ≤ log p(y | K)   (Titsias 2009),
+
+is at most `ERROR` nats, as far as `RANK` features go: some 6 for one parent of the paper's networks, 12 for two, 25 for
+three, 40 for four. A function is then a regression on F with coefficients N(0, s²) = N(0, σ²/ρ), and its evidence
+follows from the sums F_k'F_k, F_k'y_k, y_k'y_k of the contexts as that of linear mechanisms does, with drift,
+coarsening, blocks and weights of rows.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from functools import lru_cache
+from itertools import pairwise
+from threading import Lock
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int8
+
+from bacadi.data.contexts import ContextData
+from bacadi.errors import NoClosedForm
+from bacadi.evidence.collapsed import EffectKind, EffectStates
+from bacadi.evidence.compiled import compiled
+from bacadi.evidence.gp.evidence import KernelEvidence, Request
+from bacadi.evidence.gp.factor import RowNoise
+from bacadi.evidence.gram import GramTables, Regression, columns_of, drift_log_evidence, local_score, regression
+from bacadi.model.kernels import AbstractKernel, Constant, Sum
+
+ERROR = 0.001  # nats
+RANK = 128
+CANDIDATES = 32  # rows among which those of a parent set are chosen, for each parent and once more
+SUMS_BYTES = 2**28
+
+
+class FeatureSums(NamedTuple):
+    """Sums of products, by context, of the C columns Z (features F, ones, blocks) with Z and with all variables, and
+    their sums over all contexts as untouched under each of the drifts."""
+
+    gram: Float[np.ndarray, "K C S"]
+    total: Float[np.ndarray, "B C S"]
+
+
+class ColumnSums(NamedTuple):
+    """What does not depend on the features: sums of squares of the variables, rows and drifts, by group of nodes with
+    the same weights of rows (G = 1 where rows have none)."""
+
+    squares: Float[np.ndarray, "G K d"]
+    total_squares: Float[np.ndarray, "G B d"]
+    rows: Float[np.ndarray, "G K"]
+    drift: Float[np.ndarray, " B"]
+    drift_log: Float[np.ndarray, "G B"]
+    kind: Int8[np.ndarray, " T"]
+    value: Float[np.ndarray, " T"]
+    hard_log_evidence: Float[np.ndarray, "M d"]
+
+
+@compiled
+def pivots(covariance, least, most):  # type: ignore[no-untyped-def]
+    """Rows whose features leave a mean variance of at most `least` over all rows, each where most is left, and L⁻¹ with
+    LL' their covariance; at most `most` of them."""
+    n = len(covariance)
+    left, lower, chosen = np.diag(covariance).copy(), np.empty((most, n)), np.empty(most, np.int64)
+    r = 0
+    while r < most and left.mean() > least:
+        row = np.argmax(left)
+        scale = 1.0 / np.sqrt(left[row])
+        for a in range(n):
+            lower[r, a] = covariance[row, a]
+        for c in range(r):
+            factor = lower[c, row]
+            for a in range(n):
+                lower[r, a] -= factor * lower[c, a]
+        for a in range(n):
+            lower[r, a] *= scale
+            left[a] = max(left[a] - lower[r, a] * lower[r, a], 0.0)
+        chosen[r] = row
+        r += 1
+    root = np.zeros((r, r))
+    for a in range(r):
+        for b in range(a + 1):
+            root[a, b] = lower[b, chosen[a]]
+    return chosen[:r], np.linalg.inv(root)
+
+
+@compiled
+def context_sums(z, w, start):  # type: ignore[no-untyped-def]
+    """Z_k'W_k of every context, rows sorted by context."""
+    sums = np.empty((len(start) - 1, z.shape[1], w.shape[1]))
+    for k in range(len(start) - 1):
+        sums[k] = np.dot(z[start[k] : start[k + 1]].T, w[start[k] : start[k + 1]])
+    return sums
+
+
+@compiled
+def fill(sums, r, response, squares, matrix):  # type: ignore[no-untyped-def]
+    """The Gram matrix of the r features, the node, ones and blocks."""
+    for a in range(len(sums)):
+        at = a if a < r else a + 1
+        for b in range(len(sums)):
+            matrix[at, b if b < r else b + 1] = sums[a, b]
+        matrix[at, r] = matrix[r, at] = sums[a, response]
+    matrix[r, r] = squares
+
+
+@compiled
+def node_tables(columns, g, prior, sums, node, touched):  # type: ignore[no-untyped-def]
+    """The tables of a node as the response of a regression on the features: variables are the r features and, as number
+    r, the node itself. Only contexts that are touched have sums of their own."""
+    n_drifts, n_columns, _ = sums.total.shape
+    m, r = len(touched), len(prior.precision) - 1
+    total = np.empty((1, n_drifts, n_columns + 1, n_columns + 1))
+    gram = np.empty((1, m + 1, n_columns + 1, n_columns + 1))
+    for b in range(n_drifts):
+        fill(sums.total[b], r, n_columns + node, columns.total_squares[g, b, node], total[0, b])
+    for k in range(1, m + 1):
+        if touched[k - 1]:
+            fill(sums.gram[k], r, n_columns + node, columns.squares[g, k, node], gram[0, k])
+    hard, none = np.zeros((m, r + 1)), np.zeros((m, r + 1))
+    hard[:, r] = columns.hard_log_evidence[:, node]
+    rows, drift_log = columns.rows[g : g + 1], columns.drift_log[g : g + 1]
+    n_rows, group, slope = np.array([rows.sum()]), np.zeros(r + 1, np.int64), np.zeros(n_drifts)
+    drifts, effects = (columns.drift, slope, none, drift_log), (columns.kind, columns.value, hard)
+    return GramTables(gram, total, rows, n_rows, group, *drifts, prior, *effects)
+
+
+@compiled
+def feature_scores(columns, g, prior, sums, node, states):  # type: ignore[no-untyped-def]
+    """The evidence of a node in each of several columns of states."""
+    touched = np.zeros(states.shape[1], np.bool_)
+    for s in range(len(states)):
+        touched |= states[s] > 0
+    tables = node_tables(columns, g, prior, sums, node, touched)
+    r = tables.hard_log_evidence.shape[1] - 1
+    parents, scores = np.arange(r), np.empty(len(states))
+    for s in range(len(states)):
+        scores[s] = local_score(tables, r, parents, r, states[s])
+    return scores
+
+
+@compiled
+def feature_drifts(columns, g, prior, sums, node, state):  # type: ignore[no-untyped-def]
+    """log p of each of the drifts, up to a constant."""
+    tables = node_tables(columns, g, prior, sums, node, state > 0)
+    r = tables.hard_log_evidence.shape[1] - 1
+    chosen, _ = columns_of(tables, r, np.arange(r), r)
+    matrix = np.empty((len(chosen), len(chosen)))
+    return np.array([drift_log_evidence(tables, b, r, chosen, state, matrix) for b in range(len(tables.drift))])
+
+
+class FeatureEvidence(KernelEvidence):
+    """The evidence of the process with covariance FF'; see the module for the formulas."""
+
+    def __init__(self, data: ContextData, states: EffectStates, *given: Any) -> None:
+        super().__init__(data, states, *given)
+        if any(states.drift.slopes):
+            raise NoClosedForm(
+                "Slopes that drift need linear mechanisms or BGe; leave the slopes of [model.drift] at 0, or use "
+                "--model linear or bge."
+            )
+        order = np.argsort(data.context, kind="stable")
+        power = np.ones(data.n_contexts + 1) if states.power is None else states.power
+        weights = np.ones((1, data.n_rows)) if data.weight is None else data.weight[order].T
+        self.weights = weights * np.repeat(power, self.rows.counts)
+        block = np.zeros(0) if data.block is None else np.arange(data.block.max() + 1)
+        self.blocks = np.empty((data.n_rows, 0)) if data.block is None else (data.block[order, None] == block) * 1.0
+        self._columns, self._deflate = self._column_sums()
+        self._sums, self._lock, self._bytes = OrderedDict[tuple[Any, ...], FeatureSums](), Lock(), 0
+        self._prior = lru_cache(None)(self._regression)
+
+    def group_of(self, node: int) -> int:
+        """The row of `weights` that is the node's."""
+        return node % len(self.weights)
+
+    def row_weights(self, node: int) -> Float[np.ndarray, " n"]:
+        return self.weights[self.group_of(node)]
+
+    def block_std(self, node: int) -> float:
+        return (split(self.groups[node].kernel)[0] or 1.0) ** 0.5
+
+    def _column_sums(self) -> tuple[ColumnSums, Float[np.ndarray, "G B K"]]:
+        x, start, states = self.rows.x, self.rows.start, self.states
+        squares, sums, rows = [], [], []
+        for weight in self.weights:
+            parts = [(x[a:b], weight[a:b]) for a, b in pairwise(start)]
+            squares.append([own @ part**2 for part, own in parts])
+            sums.append([own @ part for part, own in parts])
+            rows.append([own.sum() for _, own in parts])
+        variance, n = np.square(states.drift.stds)[None, :, None], np.array(rows)[:, None, :]
+        deflate = variance / (1 + n * variance)
+        deflate[..., 0] = 0.0  # the control does not drift
+        total = np.array(squares).sum(axis=1)[:, None] - np.einsum("gbk,gkj->gbj", deflate, np.square(sums))
+        drift_log = np.log(states.drift.probabilities) - 0.5 * np.log1p(n * variance)[..., 1:].sum(axis=2)
+        effects = states.kind, states.value, states.hard_log_evidence
+        drifts = np.square(states.drift.stds), drift_log
+        return ColumnSums(np.array(squares), total, np.array(rows), *drifts, *effects), deflate
+
+    def _regression(self, n_features: int, ratio: float, constant: float) -> Regression:
+        """The prior of the regression on so many features, an intercept of variance `constant` s² (0: none) and one of
+        each block."""
+        n_fixed = 1 + self.blocks.shape[1]
+        precision = np.full((n_features + 1, n_features + 1 + n_fixed), ratio)
+        precision[:, n_features + 1 :] = ratio / (constant or 1.0)
+        used = n_fixed if constant or self.blocks.shape[1] else 0
+        noise = self.noise.variance, self.noise.shape, self.noise.scale, (1.0,)
+        return regression(used, precision, noise)
+
+    def sums(self, node: int, parents: Bool[np.ndarray, " d"]) -> FeatureSums:
+        """The sums of a parent set, made once while there is room for them."""
+        kernel, ratio = self.groups[node]
+        g = self.group_of(node)
+        key = g, kernel, ratio, parents.tobytes()
+        with self._lock:
+            if key in self._sums:
+                self._sums.move_to_end(key)
+                return self._sums[key]
+        features = kernel_features(split(kernel)[1], self.rows.x[:, parents], 2 * ERROR * ratio)
+        z = np.ascontiguousarray(np.concatenate([features, np.ones((len(features), 1)), self.blocks], axis=1))
+        w, at = np.concatenate([z, self.rows.x], axis=1), features.shape[1]
+        gram = context_sums(z * self.weights[g][:, None], w, self.rows.start)
+        drifted = self._deflate[g][:, None, :] * gram[:, :, at].T  # what drift takes away: [B, C, K]
+        total = gram.sum(axis=0) - drifted @ gram[:, at]
+        found = FeatureSums(gram, total)
+        with self._lock:
+            self._sums[key] = found
+            self._bytes += gram.nbytes + total.nbytes
+            while self._bytes > SUMS_BYTES and len(self._sums) > 1:
+                oldest = self._sums.popitem(last=False)[1]
+                self._bytes -= oldest.gram.nbytes + oldest.total.nbytes
+        return found
+
+    def _request(
+        self, node: int, parents: Bool[np.ndarray, " d"]
+    ) -> tuple[ColumnSums, int, Regression, FeatureSums, int]:
+        sums, (kernel, ratio) = self.sums(node, parents), self.groups[node]
+        n_features = sums.gram.shape[1] - 1 - self.blocks.shape[1]
+        prior = self._prior(n_features, ratio, split(kernel)[0])
+        return self._columns, self.group_of(node), prior, sums, node
+
+    def evaluate(self, requests: Iterable[Request]) -> list[float]:
+        by_node: dict[int, list[int]] = {}
+        every = list(requests)
+        for at, (node, _, _) in enumerate(every):
+            by_node.setdefault(node, []).append(at)
+        values = np.empty(len(every))
+        for node, places in by_node.items():
+            states = np.array([every[at][2] for at in places], np.int8).reshape(len(places), self.n_contexts)
+            values[places] = feature_scores(*self._request(node, every[places[0]][1]), states)
+        return values.tolist()
+
+    def log_drifts(self, node: int, parents: Bool[np.ndarray, " d"], state: Int8[np.ndarray, " M"]) -> np.ndarray:
+        return feature_drifts(*self._request(node, parents), np.asarray(state, np.int8))
+
+    def noise_of(self, state: Int8[np.ndarray, " M"], drift: int) -> RowNoise:
+        states, every = self.states, np.concatenate([[0], state])
+        kind, value = states.kind[every], states.value[every]
+        scale = np.where(kind == EffectKind.SCALE, value, 1.0)
+        scale[(kind == EffectKind.HARD) | (kind == EffectKind.SOFT)] = np.inf
+        shift = np.where(kind == EffectKind.SHIFT, value**2, 0.0) + states.drift.stds[drift] ** 2
+        shift[0] = 0.0
+        return RowNoise(scale, shift)
+
+
+def split(kernel: AbstractKernel) -> tuple[float, AbstractKernel | None]:
+    """The variance of the constant part, 0 where there is none, and the rest."""
+    parts = kernel.parts if isinstance(kernel, Sum) else (kernel,)
+    constant = sum(part.variance for part in parts if isinstance(part, Constant))
+    rest = tuple(part for part in parts if not isinstance(part, Constant))
+    return float(constant), (rest[0] if len(rest) == 1 else Sum(rest) if rest else None)
+
+
+def kernel_features(
+    kernel: AbstractKernel | None, x: Float[np.ndarray, "n p"], left: float
+) -> Float[np.ndarray, "n r"]:
+    """F with FF' ≈ K, at some of evenly spread rows, until tr(K - FF') ≤ `left` as far as these tell.
+
+    >>> from bacadi.model.kernels import LinearKernel
+    >>> kernel_features(LinearKernel(2.0), np.arange(6.0).reshape(3, 2), 1e-9).shape
+    (3, 2)
+    """
+    n, n_parents = x.shape
+    if kernel is None or n_parents == 0 or n == 0:
+        return np.empty((n, 0))
+    n_candidates = min(CANDIDATES * (n_parents + 1), 2 * RANK, n)
+    candidates = np.ascontiguousarray(x[np.linspace(0, n - 1, n_candidates).astype(int)])
+    chosen, inverse = pivots(kernel(candidates, candidates), left / n, min(RANK, len(candidates)))
+    return kernel(x, candidates[chosen]) @ inverse.T if len(chosen) else np.empty((n, 0))
