@@ -26,7 +26,7 @@ from bacadi.model.noise import gaussian_log_likelihood, log_mean_exp, log_normal
 from bacadi.model.priors import SmoothPrior
 from bacadi.relaxed import mechanisms
 from bacadi.relaxed.latent import Graphs, Particle, RandomKey, Structures, Targets
-from bacadi.relaxed.mechanisms import ContextMoments, Rows, log_likelihood, log_prior_of_theta
+from bacadi.relaxed.mechanisms import ContextMoments, Rows, kept_log_likelihood, log_likelihood, log_prior_of_theta
 
 EffectTerms = tuple[Float[Array, "M #S d"], Float[Array, "M #S #d"]]
 
@@ -263,8 +263,8 @@ class Density(eqx.Module):
         keep = jnp.concatenate([jnp.ones((1, *targets.shape[1:]), targets.dtype), 1 - targets])
         if not isinstance(mechanism, AbstractMechanism):
             return mechanisms.log_evidence(mechanism, graphs, keep, self.rows) + effects  # type: ignore[arg-type]
-        likelihood = log_likelihood(mechanism, theta, graphs, self.rows)
-        return jnp.sum(keep * likelihood, axis=0) + effects + log_prior_of_theta(mechanism, theta, graphs)
+        likelihood = kept_log_likelihood(mechanism, theta, graphs, keep, self.rows)
+        return likelihood + effects + log_prior_of_theta(mechanism, theta, graphs)
 
     def log_psi_over_targets(
         self, theta: PyTree, theta_int: PyTree, graphs: Graphs, logits: Targets

@@ -159,6 +159,7 @@ class Info(NamedTuple):
     limit_acyclicity: Float[Array, "*T L"]
 
 
+@eqx.filter_jit
 def init(descent: Descent) -> State:
     """Particles around the prior, by the key of the descent alone."""
     svgd, density, key = descent
