@@ -332,17 +332,17 @@ def _repeated(columns: Float[Array, "a S d"]) -> Bool[Array, "S d"]:
 def _choose_columns(key: RandomKey, candidates: Graphs, log_p: Float[Array, "S d"], n_sweeps: int) -> Int[Array, " d"]:
     """One candidate for every column such that they make a DAG, with probability ∝ Π_j exp(log_p), by annealed
     Gibbs sampling over columns. Candidate 0 is the empty column, so there is always one that closes no cycle."""
-    d = candidates.shape[0]
-    key_order, key_choice = jax.random.split(key)
-    order = jax.vmap(lambda k: jax.random.permutation(k, d))(jax.random.split(key_order, n_sweeps)).reshape(-1)
-    coldness = jnp.repeat(jnp.minimum(jnp.geomspace(1e-3, 1e3, n_sweeps, dtype=log_p.dtype), 1.0), d)
+    (d, n, _), dtype = candidates.shape, log_p.dtype
+    uniform = latent.draw_uniform(key, (n_sweeps * d, n + 1), dtype)
+    order = jnp.argsort(uniform[:, -1].reshape(n_sweeps, d), axis=1).reshape(-1)
+    coldness = jnp.repeat(jnp.minimum(jnp.geomspace(1e-3, 1e3, n_sweeps, dtype=dtype), 1.0), d)
 
     def update(columns: Int[Array, " d"], item: tuple[Array, Array, Array]) -> tuple[Int[Array, " d"], None]:
-        j, cold, key = item
+        j, cold, uniform = item
         graph = jnp.take_along_axis(candidates, columns[None, None, :], axis=1)[:, 0].at[:, j].set(0)
         closes_cycle = descendants(graph)[j] @ candidates[:, :, j] > 0
-        choice = jax.random.categorical(key, jnp.where(closes_cycle, -jnp.inf, cold * log_p[:, j]))
+        gumbel = -jnp.log(-jnp.log(uniform))
+        choice = jnp.argmax(jnp.where(closes_cycle, -jnp.inf, cold * log_p[:, j] + gumbel))
         return columns.at[j].set(choice.astype(columns.dtype)), None
 
-    keys = jax.random.split(key_choice, len(order))
-    return jax.lax.scan(update, jnp.zeros(d, jnp.int32), (order, coldness, keys))[0]
+    return jax.lax.scan(update, jnp.zeros(d, jnp.int32), (order, coldness, uniform[:, :-1]))[0]
