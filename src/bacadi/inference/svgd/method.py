@@ -26,9 +26,6 @@ from bacadi.relaxed import latent
 from bacadi.relaxed.density import Density
 from bacadi.relaxed.latent import Particle, RandomKey
 
-RUN_ONCE = {"xla_backend_optimization_level": 0}
-"""Options of a program that runs once, for which optimising takes longer than running."""
-
 CHUNK = 64
 """Most steps that one call of `advance` takes, so that progress, guard and checkpoint get their turn."""
 
@@ -162,7 +159,7 @@ class Info(NamedTuple):
     limit_acyclicity: Float[Array, "*T L"]
 
 
-@eqx.filter_jit(compiler_options=RUN_ONCE)
+@eqx.filter_jit(compiler_options={"xla_backend_optimization_level": 0})  # it runs once, in no time
 def init(descent: Descent) -> State:
     """Particles around the prior, by the key of the descent alone."""
     svgd, density, key = descent
