@@ -1,4 +1,4 @@
-"""Gradients that have rules of their own, against automatic differentiation of the plain formula in double precision."""
+"""Gradients with rules of their own, against automatic differentiation of the plain formula in double precision."""
 
 from collections.abc import Callable
 from typing import Any
@@ -131,7 +131,7 @@ def test_uniform_numbers_are_uniform_and_independent() -> None:
     of 10⁶ pairs is beyond 6 / 1000 with probability 2e-9."""
     keys = jax.random.split(jax.random.key(0), 100)
     u = np.asarray(jax.vmap(lambda key: draw_uniform(key, (100, 100), jnp.dtype("float32")))(keys), float)
-    assert 0 < u.min() and u.max() < 1
+    assert u.min() > 0 and u.max() < 1
     for bits in (u, u * 2**8 % 1, u * 2**15 % 1):
         counts = np.bincount((bits * 256).astype(int).ravel(), minlength=256)
         assert ((counts - u.size / 256) ** 2 / (u.size / 256)).sum() < 400

@@ -6,6 +6,7 @@ tests hold to the plain one. BGe has no parameters and `log_evidence` in place o
 """
 
 from functools import singledispatch
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -72,7 +73,7 @@ def gram_rows(data: ContextData, dtype: jnp.dtype, intercept: bool) -> Rows:
     With `intercept` a column of ones is appended.
     """
     design = np.column_stack([data.x, np.ones(data.n_rows)]) if intercept else data.x
-    blocks = [np.linalg.qr(b, mode="r") if len(b) > b.shape[1] else b for b in data.by_context(design)]
+    blocks: list[Any] = [np.linalg.qr(b, mode="r") if len(b) > b.shape[1] else b for b in data.by_context(design)]
     return one_hot_rows(blocks, data.counts, dtype, piece_size([len(block) for block in blocks], design.shape[1]))
 
 
