@@ -39,7 +39,9 @@ def fit(
     ] = "unknown",
     preset: Annotated[
         str | None,
-        typer.Option(help="default, paper, authors or improved; without it paper for svgd, otherwise default."),
+        typer.Option(
+            help="default, paper, authors or improved; without it default, or paper for svgd without --standardize."
+        ),
     ] = None,
     config: Annotated[
         Path | None,
@@ -89,7 +91,7 @@ def fit(
 
     chosen = {"--model": model, "--effect": effect, "--draws": draws, "--sweeps": sweeps, "--time-budget": time_budget}
     chosen |= {"--replicas": replicas, "--particles": particles, "--steps": steps, "--samples": samples, "--jobs": jobs}
-    configuration = configure(method, preset, config, chosen)
+    configuration = configure(method, preset, config, chosen, standardize)
     request = Request(
         data, str(context), observational, seed, standardize, targets, config, checkpoint_every, columns, shams, report
     )

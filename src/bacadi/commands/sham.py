@@ -35,7 +35,7 @@ def sham(
     from bacadi.inference.shams import sham as fit_shams
     from bacadi.model.statements import stated
 
-    configuration = configure(method, preset, config, {"--model": model, "--effect": effect})
+    configuration = configure(method, preset, config, {"--model": model, "--effect": effect}, standardize)
     request = Request(data, str(context), observational, seed, standardize, config=config, columns=columns)
     table, _, notes = request.read()
     for message in notes:

@@ -53,14 +53,18 @@ def configure(
     preset: str | None = None,
     file: Path | tuple[Table, str] | None = None,
     flags: Mapping[str, Any] | None = None,
+    standardized: bool = False,
 ) -> Configuration:
     """Model and method by precedence: defaults < preset < file < flags (named as on the command line; None: not given).
 
-    Without a preset: `paper` for SVGD, `default` otherwise. Sections that stand in another file (a study) are given in
-    place of the file, with the words that name them in refusals.
+    Without a preset: `paper` for SVGD, `default` otherwise and for columns that are `standardized`, which the noise of
+    the paper does not fit. Sections that stand in another file (a study) are given in place of the file, with the words
+    that name them in refusals.
 
     >>> configure("svgd", "authors", flags={"--model": "bge", "--particles": 4}).method.n_particles
     4
+    >>> configure("svgd").preset, configure("svgd", standardized=True).preset
+    ('paper', 'default')
     >>> chosen = configure()
     >>> chosen.name, chosen.preset, chosen.model.standardize_within
     ('mcmc', 'default', True)
@@ -76,7 +80,7 @@ def configure(
         _refuse_for_baselines(name, preset, given, tables, place)
         chosen = _method(name, {}, tables, given, place, False)
         return Configuration(None, chosen, name, None, tables.get(KNOWLEDGE, {}))
-    preset = _preset_name(preset, name)
+    preset = _preset_name(preset, name, standardized)
     effect = given.pop("--effect", None)
     model = _model(preset, _with_effect(tables, effect, place), given.get("--model"), place)
     by_auto = name == AUTO
@@ -225,9 +229,9 @@ def _refuse_for_baselines(name: str, preset: str | None, flags: Mapping[str, Any
         raise ConfigError(f"The section [model] in {place.source} has no effect with method {name}; remove it.")
 
 
-def _preset_name(preset: str | None, method: str) -> str:
+def _preset_name(preset: str | None, method: str, standardized: bool) -> str:
     if preset is None:
-        return "paper" if method == SVGD else "default"
+        return "paper" if method == SVGD and not standardized else "default"
     if preset not in PRESETS:
         near = closest(preset, PRESETS)
         raise ConfigError(f"There is no preset {quoted(preset)}{near}; --preset takes {listed(PRESETS)}.")

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import gammaln, logsumexp
+from scipy.special import logsumexp
 
 from bacadi.data.contexts import ContextData
 from bacadi.data.labelled import Labelled
@@ -14,8 +14,7 @@ from bacadi.errors import NoClosedForm
 from bacadi.evidence.collapsed import EffectKind, EffectStates
 from bacadi.model import effects
 from bacadi.model.certainty import NO_DRIFT, ContextDrift
-from bacadi.model.effects import Effect, HardGaussian, moments
-from bacadi.model.noise import LOG_2PI
+from bacadi.model.effects import Effect, HardGaussian, hard_by_width, hard_log_evidence, moments
 
 Power = Float[np.ndarray, " K"] | None
 """As how many a row of each context counts (`Coarsening.power`); None: as one."""
@@ -95,36 +94,6 @@ def hard_part(effect: Effect) -> HardGaussian | None:
     return next((part for part in parts if isinstance(part, HardGaussian)), None)
 
 
-def hard_log_evidence(effect: HardGaussian, sums: effects.Moments) -> Float[np.ndarray, "M d"]:
-    """log ∫ N(x_k | μ, σ_I²) p(μ, σ_I) dμ dσ_I, with σ_I fixed or inferred."""
-    by_width = _hard_by_width(effect, sums).log_evidence
-    return logsumexp(by_width, axis=0) - np.log(len(by_width))
-
-
-class _ByWidth(NamedTuple):
-    """Of a hard effect, for each of the widths that the prior of its mean may have: the prior variance of the mean in
-    units of σ_I², the sum of squares that is left, and the evidence."""
-
-    ratio: Float[np.ndarray, "W 1 1"]
-    squares: Float[np.ndarray, "W M d"]
-    log_evidence: Float[np.ndarray, "W M d"]
-
-
-def _hard_by_width(effect: HardGaussian, sums: effects.Moments) -> _ByWidth:
-    noise = effect.noise.conjugate()
-    ratio = np.square(noise.widths)[:, None, None] * effect.mean_prior_std**2 / (noise.variance or 1.0)
-    count, offset = sums.n_rows, sums.mean - effect.mean_prior_mean
-    squares = sums.squares + count * offset**2 / (1 + count * ratio)
-    log_p = -0.5 * np.log1p(count * ratio) - 0.5 * count * LOG_2PI
-    if noise.variance is not None:
-        log_p = log_p - 0.5 * count * np.log(noise.variance) - 0.5 * squares / noise.variance
-    else:
-        shape = noise.shape + 0.5 * count
-        log_p = log_p + noise.shape * np.log(noise.scale) - gammaln(noise.shape) + gammaln(shape)
-        log_p = log_p - shape * np.log(noise.scale + 0.5 * squares)
-    return _ByWidth(ratio, squares, log_p)
-
-
 def draw_hard_effects(
     rng: np.random.Generator, effect: Effect, data: ContextData, n: int, power: Power = None
 ) -> dict[str, Labelled]:
@@ -139,7 +108,7 @@ def draw_hard_effects(
     sums, noise = moments(data, power), hard.noise.conjugate()
     count, offset = sums.n_rows, sums.mean - hard.mean_prior_mean
     dims, shape = ("context", "node"), (n, *offset.shape)
-    ratios, by_width, log_p = _hard_by_width(hard, sums)
+    ratios, by_width, log_p = hard_by_width(hard, sums)
     cumulative = np.cumsum(np.exp(log_p - logsumexp(log_p, axis=0)), axis=0)
     width = (rng.random(shape) > cumulative[:-1, None]).sum(axis=0)
     ratio, squares = ratios[width, 0, 0], np.take_along_axis(by_width, width, axis=0)

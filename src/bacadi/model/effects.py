@@ -8,11 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
+from scipy.special import gammaln, logsumexp
 
 from bacadi.config.choices import Choice, option
 from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError
-from bacadi.model.noise import AbstractNoise, InferredNoise
+from bacadi.model.noise import LOG_2PI, AbstractNoise, InferredNoise
 
 
 class Effect(Choice):
@@ -24,9 +25,9 @@ class HardGaussian(Effect):
 
     Beside an inferred noise the prior standard deviation is in units of u σ_I, u one of its `widths`.
 
-    For SVGD alone: the paper does not say which density the mean of an untargeted variable has. With `pseudo_prior` it
-    follows p(μ | x_k, targeted), its posterior had it been a target: then targeted and untargeted differ by the
-    evidence ∫ p(x_k | μ) p(μ) dμ alone, as if μ had been integrated out, and means start from that posterior. Without,
+    For SVGD alone: the paper does not say which density μ (and σ_I) of an untargeted variable has. With `pseudo_prior`
+    it is p(μ, σ_I | x_k, targeted), the posterior had it been a target: then targeted and untargeted differ by the
+    evidence ∫ p(x_k | μ, σ_I) p(μ, σ_I) alone, as if both had been integrated out, and particles start there. Without,
     the density is 1, as in the authors' code, and means start with a spread of `init_std` around 0.
     """
 
@@ -133,3 +134,34 @@ def moments(data: ContextData, power: Float[np.ndarray, " K"] | None = None) -> 
             squares[k] = (weight * (block - mean[k]) ** 2).sum(axis=0)
     share = np.ones((data.n_contexts, 1)) if power is None else power[1:, None]
     return Moments(share * count, mean, share * squares)
+
+
+def hard_log_evidence(effect: HardGaussian, sums: Moments) -> Float[np.ndarray, "M d"]:
+    """log ∫ N(x_k | μ, σ_I²) p(μ, σ_I) dμ dσ_I, with σ_I fixed or inferred."""
+    by_width = hard_by_width(effect, sums).log_evidence
+    return logsumexp(by_width, axis=0) - np.log(len(by_width))
+
+
+class HardByWidth(NamedTuple):
+    """Of a hard effect, for each of the widths that the prior of its mean may have: the prior variance of the mean in
+    units of σ_I², the sum of squares that is left, and the evidence."""
+
+    ratio: Float[np.ndarray, "W 1 1"]
+    squares: Float[np.ndarray, "W M d"]
+    log_evidence: Float[np.ndarray, "W M d"]
+
+
+def hard_by_width(effect: HardGaussian, sums: Moments) -> HardByWidth:
+    """The evidence of hard effects in closed form, width by width."""
+    noise = effect.noise.conjugate()
+    ratio = np.square(noise.widths)[:, None, None] * effect.mean_prior_std**2 / (noise.variance or 1.0)
+    count, offset = sums.n_rows, sums.mean - effect.mean_prior_mean
+    squares = sums.squares + count * offset**2 / (1 + count * ratio)
+    log_p = -0.5 * np.log1p(count * ratio) - 0.5 * count * LOG_2PI
+    if noise.variance is not None:
+        log_p = log_p - 0.5 * count * np.log(noise.variance) - 0.5 * squares / noise.variance
+    else:
+        shape = noise.shape + 0.5 * count
+        log_p = log_p + noise.shape * np.log(noise.scale) - gammaln(noise.shape) + gammaln(shape)
+        log_p = log_p - shape * np.log(noise.scale + 0.5 * squares)
+    return HardByWidth(ratio, squares, log_p)

@@ -51,7 +51,8 @@ class LinearGaussian(GaussianMechanism):
         return log_mean_exp(by_unit) + self.noise.log_prior(log_std)
 
     def _log_prior(self, theta: LinearTheta, graph: Values, unit: Values) -> Values:
-        log_p = weights_log_prior(theta.weight[..., None], graph, self.weight_prior_std * unit, self.absent_ratio)
+        std = self.weight_prior_std * namespace(theta.weight).asarray(unit, dtype=theta.weight.dtype)[..., None]
+        log_p = weights_log_prior(theta.weight[..., None], graph, std, self.absent_ratio)
         if theta.intercept is None or self.intercept_prior_std is None:
             return log_p
         return log_p + log_normal(theta.intercept, 0.0, self.intercept_prior_std * unit)

@@ -178,11 +178,12 @@ def weights_log_prior(weight: Values, graph: Values, std: Values, absent_ratio: 
     Without the edge a weight follows the pseudo-prior N(0, (absent_ratio std)²). Whatever the ratio, the joint density
     is proper and p(G, I | D) the same; it decides how well gradients find edges (docs/developer/svgd.md). None gives
     absent weights no density at all, as in the authors' code: then an edge pays for the density of its weights.
+    S graphs at once are `graph[i, s, j]`; the density is affine in them.
     """
     xp = namespace(weight)
-    std = xp.broadcast_to(xp.asarray(std, dtype=weight.dtype), graph.shape)[..., None]
-    density = graph[..., None] * log_normal(weight, 0.0, std)
+    edge = xp.sum(log_normal(weight, 0.0, std), axis=2)
+    absent = xp.zeros_like(edge)
     if absent_ratio is not None:
-        absent = 1 - xp.eye(len(graph), dtype=graph.dtype) - graph
-        density = density + absent[..., None] * log_normal(weight, 0.0, absent_ratio * std)
-    return xp.sum(density, axis=(0, 2))
+        absent = xp.sum(log_normal(weight, 0.0, absent_ratio * std), axis=2) * (1 - xp.eye(len(edge), dtype=edge.dtype))
+    slope = edge - absent
+    return xp.sum(graph * (slope if graph.ndim == 2 else slope[:, None, :]), axis=0) + xp.sum(absent, axis=0)

@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, PyTree
 from bacadi.data.contexts import ContextData, Scaling
 from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError
-from bacadi.model.effects import AutoEffect, Effect, HardGaussian, SoftGaussian
+from bacadi.model.effects import AutoEffect, Effect, HardGaussian, Moments, SoftGaussian, hard_log_evidence
 from bacadi.model.knowledge import KnownEffects
 from bacadi.model.mechanism import AbstractMechanism, Mechanism
 from bacadi.model.model import Model
@@ -26,7 +26,7 @@ from bacadi.model.noise import gaussian_log_likelihood, log_mean_exp, log_normal
 from bacadi.model.priors import SmoothPrior
 from bacadi.relaxed import mechanisms
 from bacadi.relaxed.latent import Graphs, Particle, RandomKey, Structures, Targets
-from bacadi.relaxed.mechanisms import ContextMoments, Rows, log_likelihood, log_prior_of_theta
+from bacadi.relaxed.mechanisms import ContextMoments, Rows, kept_log_likelihood, log_likelihood, log_prior_of_theta
 
 EffectTerms = tuple[Float[Array, "M #S d"], Float[Array, "M #S #d"]]
 
@@ -76,15 +76,29 @@ class RelaxedHard(RelaxedEffect):
 
     effect: HardGaussian = eqx.field(static=True)
     moments: ContextMoments
+    log_evidence: Targets
     known: HardTheta | None = None
 
+    @classmethod
+    def of(cls, effect: HardGaussian, moments: ContextMoments) -> "RelaxedHard":
+        """The effect with the evidence of every target, computed once in double precision."""
+        sums = Moments(*(np.asarray(leaf, float) for leaf in (moments.count, moments.mean, moments.squares)))
+        return cls(effect, moments, jnp.asarray(hard_log_evidence(effect, sums), moments.mean.dtype))
+
     def init(self, key: RandomKey) -> HardTheta:
-        shape, dtype, start = self.moments.mean.shape, self.moments.mean.dtype, self.effect.noise.initial
-        noise, draw = None if start is None else jnp.full(shape, start, dtype), jax.random.normal(key, shape, dtype)
+        shape, dtype, noise = self.moments.mean.shape, self.moments.mean.dtype, self.effect.noise
+        draw = jax.random.normal(key, shape, dtype)
         if not self.effect.pseudo_prior:
-            return HardTheta(self.effect.init_std * draw, noise)
-        mean, std = self._mean_given_data(noise)
-        return HardTheta(mean + std * draw, noise)
+            start = None if noise.initial is None else jnp.full(shape, noise.initial, dtype)
+            return HardTheta(self.effect.init_std * draw, start)
+        # p(μ, σ_I | x_k, targeted) under the widest unit: the mode of σ_I² and μ given it.
+        known, count, offset = noise.conjugate(), self.moments.count, self.moments.mean - self.effect.mean_prior_mean
+        ratio = (known.widths[-1] * self.effect.mean_prior_std) ** 2 / (known.variance or 1.0)
+        precision = count + 1 / ratio
+        squares = self.moments.squares + count * offset**2 / (1 + count * ratio)
+        variance = known.variance or (known.scale + 0.5 * squares) / (known.shape + 0.5 * count + 1)
+        mean = self.effect.mean_prior_mean + offset * count / precision + (variance / precision) ** 0.5 * draw
+        return HardTheta(mean, None if known.variance else 0.5 * jnp.log(variance))
 
     def log_terms(self, theta_int: HardTheta, graphs: Graphs) -> EffectTerms:
         (mean, log_std), noise, count = theta_int, self.effect.noise, self.moments.count
@@ -95,8 +109,7 @@ class RelaxedHard(RelaxedEffect):
         log_prior = log_mean_exp(of_mean) + noise.log_prior(log_std)
         targeted, untargeted = fitted + log_prior, jnp.zeros((len(mean), 1), mean.dtype)
         if self.effect.pseudo_prior:
-            # With σ inferred its prior stands beside p(μ | x_k, σ), which is a proper density still.
-            untargeted = log_normal(mean, *self._mean_given_data(log_std)) + noise.log_prior(log_std)
+            untargeted = targeted - self.log_evidence
         if self.known is not None:
             told = self.moments.squares + count * (self.moments.mean - self.known.mean) ** 2
             fitted = gaussian_log_likelihood(count, told, self.known.log_noise_std)
@@ -118,15 +131,6 @@ class RelaxedHard(RelaxedEffect):
         noise: Any = self.effect.noise.rescaled(theta_int.log_noise_std, scaling.scale)
         return HardTheta(mean, noise if noise is None else noise + np.zeros(mean.shape, mean.dtype))
 
-    def _mean_given_data(self, log_noise_std: Targets | None) -> tuple[Targets, Float[Array, "M #d"]]:
-        """Mean and standard deviation of p(μ | x_k, targeted, σ_I)."""
-        effect, moments = self.effect, self.moments
-        rows = moments.count * jnp.exp(-2 * jnp.asarray(effect.noise.log_std(log_noise_std)))
-        # Any proper density of untargeted means will do; this is the posterior under the widest unit.
-        prior = (effect.mean_prior_std * effect.noise.prior_units(log_noise_std)[-1]) ** -2
-        precision = rows + prior
-        return (rows * moments.mean + effect.mean_prior_mean * prior) / precision, precision**-0.5
-
 
 @relaxed_effect.register
 def _(effect: AutoEffect, mechanism: Mechanism, moments: ContextMoments, rows: PyTree) -> RelaxedEffect:
@@ -135,7 +139,7 @@ def _(effect: AutoEffect, mechanism: Mechanism, moments: ContextMoments, rows: P
 
 @relaxed_effect.register
 def _(effect: HardGaussian, mechanism: Mechanism, moments: ContextMoments, rows: PyTree) -> RelaxedEffect:
-    return RelaxedHard(effect, moments)
+    return RelaxedHard.of(effect, moments)
 
 
 class RelaxedSoft(RelaxedEffect):
@@ -218,7 +222,7 @@ class Density(eqx.Module):
         effect = relaxed_effect(model.effect, model.mechanism, moments, rows)
         if known_effects is not None and isinstance(effect, RelaxedHard):
             told = HardTheta(jnp.asarray(known_effects.mean, dtype), jnp.asarray(np.log(known_effects.std), dtype))
-            effect = RelaxedHard(effect.effect, effect.moments, told)
+            effect = eqx.tree_at(lambda own: own.known, effect, told, is_leaf=lambda leaf: leaf is None)
         return cls(model, rows, effect, jnp.asarray(known_targets, dtype))
 
     @property
@@ -263,8 +267,8 @@ class Density(eqx.Module):
         keep = jnp.concatenate([jnp.ones((1, *targets.shape[1:]), targets.dtype), 1 - targets])
         if not isinstance(mechanism, AbstractMechanism):
             return mechanisms.log_evidence(mechanism, graphs, keep, self.rows) + effects  # type: ignore[arg-type]
-        likelihood = log_likelihood(mechanism, theta, graphs, self.rows)
-        return jnp.sum(keep * likelihood, axis=0) + effects + log_prior_of_theta(mechanism, theta, graphs)
+        likelihood = kept_log_likelihood(mechanism, theta, graphs, keep, self.rows)
+        return likelihood + effects + log_prior_of_theta(mechanism, theta, graphs)
 
     def log_psi_over_targets(
         self, theta: PyTree, theta_int: PyTree, graphs: Graphs, logits: Targets

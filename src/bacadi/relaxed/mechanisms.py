@@ -25,6 +25,7 @@ from bacadi.model.mechanism import AbstractMechanism, Mechanism
 from bacadi.model.neural import NeuralGaussian, NeuralTheta, activation
 from bacadi.model.noise import gaussian_log_likelihood
 from bacadi.relaxed.latent import Graphs
+from bacadi.relaxed.squares import Columns, Kept, Network, context_squares, kept_squares
 
 ByContext = Float[Array, "K S d"]
 LOG_PI = 1.1447298858494002
@@ -33,12 +34,13 @@ LOG_PI = 1.1447298858494002
 class Rows(eqx.Module):
     """Rows and the context each belongs to; K contexts, the observational one first (it may be empty).
 
-    `one_hot` sums rows into contexts by a matrix product. `count` holds the true number of samples, which
-    may exceed the number of rows when a mechanism keeps sufficient statistics only.
+    Rows stand in pieces of q = N / P, each of one context and filled up with zeros; `one_hot` sums pieces into contexts
+    by a matrix product. q is 1 unless a mechanism keeps sufficient statistics, of which zeros are no part; `count`
+    holds the true number of samples, of which there may be more or fewer.
     """
 
     x: Float[Array, "*B N c"]
-    one_hot: Float[Array, "*B K N"]
+    one_hot: Float[Array, "*B K P"]
     count: Float[Array, "*B K"]
 
 
@@ -50,15 +52,17 @@ class ContextMoments(eqx.Module):
     squares: Float[Array, "M d"]
 
 
-def one_hot_rows(x: Float[np.ndarray, "N c"], context: np.ndarray, count: np.ndarray, dtype: jnp.dtype) -> Rows:
-    """Rows on the device with the contexts they belong to."""
-    one_hot = context[None, :] == np.arange(len(count))[:, None]
-    return Rows(jnp.asarray(x, dtype), jnp.asarray(one_hot, dtype), jnp.asarray(count, dtype))
+def one_hot_rows(blocks: list[Float[np.ndarray, "_ c"]], count: np.ndarray, dtype: jnp.dtype, size: int = 1) -> Rows:
+    """The rows of every context on the device, in pieces of `size` rows."""
+    filled = [np.pad(block, ((0, -len(block) % size), (0, 0))) for block in blocks]
+    context = np.repeat(np.arange(len(blocks)), [len(block) // size for block in filled])
+    one_hot = context[None, :] == np.arange(len(blocks))[:, None]
+    return Rows(jnp.asarray(np.concatenate(filled), dtype), jnp.asarray(one_hot, dtype), jnp.asarray(count, dtype))
 
 
 def raw_rows(data: ContextData, dtype: jnp.dtype) -> Rows:
     """Every sample as a row of its own."""
-    return one_hot_rows(data.x, data.context, data.counts, dtype)
+    return one_hot_rows(data.by_context(), data.counts, dtype)
 
 
 def gram_rows(data: ContextData, dtype: jnp.dtype, intercept: bool) -> Rows:
@@ -69,9 +73,21 @@ def gram_rows(data: ContextData, dtype: jnp.dtype, intercept: bool) -> Rows:
     With `intercept` a column of ones is appended.
     """
     design = np.column_stack([data.x, np.ones(data.n_rows)]) if intercept else data.x
-    blocks = [np.linalg.qr(b, mode="r") if len(b) > b.shape[1] else b for b in data.by_context(design)]
-    context = np.repeat(np.arange(len(blocks)), [len(block) for block in blocks])
-    return one_hot_rows(np.concatenate(blocks), context, data.counts, dtype)
+    blocks: list[Any] = [np.linalg.qr(b, mode="r") if len(b) > b.shape[1] else b for b in data.by_context(design)]
+    return one_hot_rows(blocks, data.counts, dtype, piece_size([len(block) for block in blocks], design.shape[1]))
+
+
+def piece_size(lengths: list[int], n_columns: int) -> int:
+    """The number of rows in a piece with which `context_squares` multiplies least.
+
+    N rows, those that fill up pieces among them, meet c columns in one product and N / q pieces K contexts in another.
+
+    >>> piece_size([20, 10, 10, 9], 20), piece_size([1, 1], 3)
+    (10, 1)
+    """
+    sizes, counts = np.arange(1, max(max(lengths), 1) + 1), np.array(lengths)
+    n_pieces = -(-counts[None, :] // sizes[:, None]).sum(axis=1)
+    return int(sizes[np.argmin(n_pieces * (sizes * n_columns + len(lengths)))])
 
 
 def context_moments(data: ContextData, dtype: jnp.dtype) -> ContextMoments:
@@ -81,7 +97,7 @@ def context_moments(data: ContextData, dtype: jnp.dtype) -> ContextMoments:
 
 def split_rows(rows: Rows) -> Rows:
     """One single-context `Rows` per intervention context, stacked along a new leading axis and padded."""
-    one_hot = np.asarray(rows.one_hot[1:])
+    one_hot = np.repeat(np.asarray(rows.one_hot[1:]), len(rows.x) // max(rows.one_hot.shape[1], 1), axis=1)
     n_max = int(one_hot.sum(axis=1).max(initial=0))
     x = np.zeros((len(one_hot), n_max, rows.x.shape[1]), rows.x.dtype)
     mask = np.zeros((len(one_hot), 1, n_max), rows.x.dtype)
@@ -110,9 +126,24 @@ def log_likelihood(mechanism: AbstractMechanism, theta: PyTree, graphs: Graphs, 
     return jnp.einsum("kn,nsj->ksj", rows.one_hot, over_graphs(theta, graphs, rows.x))
 
 
-def log_prior_of_theta(mechanism: AbstractMechanism, theta: PyTree, graphs: Graphs) -> Float[Array, "S d"]:
+@singledispatch
+def kept_log_likelihood(
+    mechanism: AbstractMechanism, theta: PyTree, graphs: Graphs, keep: ByContext, rows: Rows
+) -> Columns:
+    """Σ_k keep_k log p(rows of context k): those contexts in which a variable is no target, in part if I is relaxed."""
+    return jnp.sum(keep * log_likelihood(mechanism, theta, graphs, rows), axis=0)
+
+
+@singledispatch
+def log_prior_of_theta(mechanism: AbstractMechanism, theta: PyTree, graphs: Graphs) -> Columns:
     """log p(θ_j | G) for S graphs."""
     return jax.vmap(mechanism.log_prior, in_axes=(None, 1))(theta, graphs)
+
+
+@log_prior_of_theta.register(LinearGaussian)
+@log_prior_of_theta.register(NeuralGaussian)
+def _(mechanism: LinearGaussian | NeuralGaussian, theta: PyTree, graphs: Graphs) -> Columns:
+    return mechanism.log_prior(theta, graphs)
 
 
 # Linear mechanisms: residuals of all graphs in one matrix product over sufficient statistics.
@@ -121,28 +152,6 @@ def log_prior_of_theta(mechanism: AbstractMechanism, theta: PyTree, graphs: Grap
 @prepare.register
 def _(mechanism: LinearGaussian, data: ContextData, dtype: jnp.dtype) -> Rows:
     return gram_rows(data, dtype, intercept=mechanism.intercept_prior_std is not None)
-
-
-@jax.custom_vjp
-def context_squares(
-    x: Float[Array, "N c"], one_hot: Float[Array, "K N"], coefficients: Float[Array, "c p"]
-) -> Float[Array, "K p"]:
-    """Σ_{n in context k} (x_n · coefficients)², with a gradient of one matrix product that reuses the residuals."""
-    return _context_squares_forward(x, one_hot, coefficients)[0]
-
-
-def _context_squares_forward(x: Array, one_hot: Array, coefficients: Array) -> tuple[Array, Any]:
-    # The barrier keeps XLA from fusing the first product into the second, which it then computes row by row.
-    residuals = jax.lax.optimization_barrier(x @ coefficients)
-    return one_hot @ (residuals * residuals), (x, one_hot, residuals)
-
-
-def _context_squares_backward(saved: Any, cotangent: Array) -> tuple[None, None, Array]:
-    x, one_hot, residuals = saved
-    return None, None, x.T @ (residuals * (one_hot.T @ (2 * cotangent)))
-
-
-context_squares.defvjp(_context_squares_forward, _context_squares_backward)
 
 
 @log_likelihood.register
@@ -172,6 +181,16 @@ def _(mechanism: NeuralGaussian, theta: NeuralTheta, graphs: Graphs, rows: Rows)
     return gaussian_log_likelihood(rows.count[:, None, None], squares, mechanism.log_noise_std(theta))
 
 
+@kept_log_likelihood.register
+def _(mechanism: NeuralGaussian, theta: NeuralTheta, graphs: Graphs, keep: ByContext, rows: Rows) -> Columns:
+    if len(theta.layers) != 2:
+        return kept_log_likelihood.dispatch(AbstractMechanism)(mechanism, theta, graphs, keep, rows)
+    first, last = theta.layers
+    network = Network(jnp.moveaxis(first.weight, 2, 0), first.bias.T, last.weight[:, :, 0], last.bias[:, 0])
+    squares = kept_squares(activation(mechanism, jnp), rows.x, rows.one_hot, Kept(network, graphs, keep))
+    return gaussian_log_likelihood(jnp.tensordot(rows.count, keep, 1), squares, mechanism.log_noise_std(theta))
+
+
 # BGe: evidence of relaxed graphs and targets in place of a likelihood.
 
 
@@ -189,7 +208,7 @@ def _(mechanism: BGe, data: ContextData, dtype: jnp.dtype) -> BGeStatistics:
     return BGeStatistics(*(jnp.asarray(np.stack(part), dtype) for part in zip(*sums, strict=True)))
 
 
-def log_evidence(mechanism: BGe, graphs: Graphs, keep: ByContext, statistics: BGeStatistics) -> Float[Array, "S d"]:
+def log_evidence(mechanism: BGe, graphs: Graphs, keep: ByContext, statistics: BGeStatistics) -> Columns:
     """log p(column j | its parents) over the rows where j is not a target: context k counts `keep[k, s, j]` times.
 
     A row may count fractionally (relaxed targets) and parents may be relaxed: R_P becomes D R D + I - D² with

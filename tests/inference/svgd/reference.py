@@ -4,9 +4,9 @@ import jax
 from jaxtyping import Array, Float, Key, PyTree
 
 from bacadi.config.choices import option
-from bacadi.inference.svgd.estimators import AbstractEstimator, Alpha, Psi, draw_noise, edge_logits, log_expectation
+from bacadi.inference.svgd.estimators import AbstractEstimator, Alpha, Psi, draw_noise, log_expectation
 from bacadi.relaxed.density import Density
-from bacadi.relaxed.latent import Particle, Structures, hard_bernoulli, log_bernoulli, target_logits
+from bacadi.relaxed.latent import Particle, Structures, edge_logits, hard_bernoulli, log_bernoulli, target_logits
 
 
 class MarginalEstimator(AbstractEstimator):
@@ -22,12 +22,12 @@ class MarginalEstimator(AbstractEstimator):
 
     def __call__(self, key: Key[Array, ""], particle: Particle, chains: PyTree, alpha: Alpha, density: Density) -> Psi:
         noise, known = draw_noise(key, self.n_samples, density), density.known_targets
-        graphs = hard_bernoulli(edge_logits(particle, alpha), noise.graphs)
+        graphs = hard_bernoulli(edge_logits(particle.z, alpha), noise.graphs)
         targets = hard_bernoulli(target_logits(particle.gamma, alpha, known), noise.targets)
 
         def log_expected_psi(particle: Particle) -> Float[Array, ""]:
             logits = target_logits(particle.gamma, alpha, known)
-            log_p = log_bernoulli(edge_logits(particle, alpha), graphs)
+            log_p = log_bernoulli(edge_logits(particle.z, alpha), graphs)
             if density.has_parameters:
                 columns = density.log_psi_over_targets(particle.theta, particle.theta_int, graphs, logits)
             else:

@@ -45,16 +45,11 @@ class AbstractEstimator(Choice):
     def __call__(self, key: RandomKey, particle: Particle, chains: PyTree, alpha: Alpha, density: Density) -> Psi: ...
 
 
-def edge_logits(particle: Particle, alpha: Alpha) -> Float[Array, "d d"]:
-    """α u_i · v_j, -∞ on the diagonal."""
-    return jnp.where(latent.off_diagonal(particle.z.shape[1]), alpha * latent.edge_scores(particle.z), -jnp.inf)
-
-
 def draw_noise(key: RandomKey, n_samples: int, density: Density) -> Structures:
-    """Logistic noise: `sigmoid(logit + noise)` is a Gumbel-softmax sample, its sign a Bernoulli one."""
-    d, keys = density.n_variables, jax.random.split(key)
-    shapes = (d, n_samples, d), (density.n_contexts, n_samples, d)
-    return Structures(*(jax.random.logistic(*item, density.dtype) for item in zip(keys, shapes, strict=True)))
+    """The numbers that `soft_bernoulli` and `hard_bernoulli` make graphs and targets of."""
+    d = density.n_variables
+    uniform = latent.draw_uniform(key, (d + density.n_contexts, n_samples, d), density.dtype)
+    return Structures(uniform[:d], uniform[d:])
 
 
 def log_mean_exp(values: Float[Array, "S ..."]) -> Float[Array, "..."]:
@@ -83,7 +78,7 @@ class RelaxedEstimator(AbstractEstimator):
         noise = draw_noise(key, self.n_samples, density)
 
         def log_expected_psi(particle: Particle) -> Float[Array, ""]:
-            graphs = latent.soft_bernoulli(edge_logits(particle, alpha), noise.graphs, self.temperature)
+            graphs = latent.soft_bernoulli(latent.edge_logits(particle.z, alpha), noise.graphs, self.temperature)
             logits = target_logits(particle.gamma, alpha, density.known_targets)
             targets = latent.soft_bernoulli(logits, noise.targets, self.temperature)
             columns = density.log_psi(particle.theta, particle.theta_int, Structures(graphs, targets))
@@ -104,7 +99,7 @@ class BlockwiseEstimator(AbstractEstimator):
 
     def __call__(self, key: RandomKey, particle: Particle, chains: PyTree, alpha: Alpha, density: Density) -> Psi:
         noise, known = draw_noise(key, self.n_samples, density), density.known_targets
-        graphs = latent.hard_bernoulli(edge_logits(particle, alpha), noise.graphs)
+        graphs = latent.hard_bernoulli(latent.edge_logits(particle.z, alpha), noise.graphs)
         targets = latent.hard_bernoulli(target_logits(particle.gamma, alpha, known), noise.targets)
 
         parameters = particle.theta, particle.theta_int
@@ -113,7 +108,7 @@ class BlockwiseEstimator(AbstractEstimator):
             return log_expectation(density.log_psi(*parameters, structures), self.by_column)
 
         def by_graphs(z: Array) -> Float[Array, ""]:
-            logits = edge_logits(particle._replace(z=z), alpha)
+            logits = latent.edge_logits(z, alpha)
             soft = latent.soft_bernoulli(logits, noise.graphs, self.temperature)
             return log_expected_psi(parameters, Structures(soft, targets))
 
@@ -159,7 +154,7 @@ class GibbsEstimator(AbstractEstimator):
         if self.acyclic:
             logits = logits.at[: density.n_variables].set(-jnp.inf)
         shape = (logits.shape[0], self.n_chains, logits.shape[1])
-        return latent.hard_bernoulli(logits, jax.random.logistic(key, shape, logits.dtype))
+        return latent.hard_bernoulli(logits, latent.draw_uniform(key, shape, logits.dtype))
 
     def __call__(self, key: RandomKey, particle: Particle, chains: Chains, alpha: Alpha, density: Density) -> Psi:
         chains, probs = _gibbs_sweeps(key, chains, self._target(particle, alpha, density), self.n_sweeps)
@@ -188,7 +183,7 @@ class GibbsEstimator(AbstractEstimator):
 
 def _chain_logits(particle: Particle, alpha: Alpha, density: Density) -> Float[Array, "R d"]:
     """Logits of all that the chains hold: the rows of G and, without parameters, those of I below them."""
-    edges = edge_logits(particle, alpha)
+    edges = latent.edge_logits(particle.z, alpha)
     if density.has_parameters:
         return edges
     return jnp.concatenate([edges, target_logits(particle.gamma, alpha, density.known_targets)])
@@ -280,7 +275,7 @@ class FiniteAlpha(AbstractReader):
         theta, theta_int = particle.theta, particle.theta_int
         logits = target_logits(particle.gamma, alpha, density.known_targets)
         candidates = self._candidates(key_noise, particle, alpha, density)
-        log_p = latent.log_bernoulli(edge_logits(particle, alpha), candidates.graphs)
+        log_p = latent.log_bernoulli(latent.edge_logits(particle.z, alpha), candidates.graphs)
         if density.has_parameters:
             log_p = log_p + density.log_psi_over_targets(theta, theta_int, candidates.graphs, logits)
             repeated = _repeated(candidates.graphs)
@@ -301,7 +296,7 @@ class FiniteAlpha(AbstractReader):
         d, logits = density.n_variables, target_logits(particle.gamma, alpha, density.known_targets)
         limit = latent.limit_graph(particle.z).astype(dtype)[:, None, :]
         neighbours = jnp.abs(limit - jnp.eye(d, dtype=dtype)[:, :, None]) * latent.off_diagonal(d)[:, None, :]
-        sampled = latent.hard_bernoulli(edge_logits(particle, alpha), noise.graphs)
+        sampled = latent.hard_bernoulli(latent.edge_logits(particle.z, alpha), noise.graphs)
         graphs = jnp.concatenate([jnp.zeros_like(limit), limit, neighbours, sampled], axis=1)
         fixed = latent.limit_targets(particle.gamma, density.known_targets).astype(dtype)[:, None, :]
         fixed = jnp.broadcast_to(fixed, (density.n_contexts, d + 2, d))
@@ -337,17 +332,17 @@ def _repeated(columns: Float[Array, "a S d"]) -> Bool[Array, "S d"]:
 def _choose_columns(key: RandomKey, candidates: Graphs, log_p: Float[Array, "S d"], n_sweeps: int) -> Int[Array, " d"]:
     """One candidate for every column such that they make a DAG, with probability ∝ Π_j exp(log_p), by annealed
     Gibbs sampling over columns. Candidate 0 is the empty column, so there is always one that closes no cycle."""
-    d = candidates.shape[0]
-    key_order, key_choice = jax.random.split(key)
-    order = jax.vmap(lambda k: jax.random.permutation(k, d))(jax.random.split(key_order, n_sweeps)).reshape(-1)
-    coldness = jnp.repeat(jnp.minimum(jnp.geomspace(1e-3, 1e3, n_sweeps, dtype=log_p.dtype), 1.0), d)
+    (d, n, _), dtype = candidates.shape, log_p.dtype
+    uniform = latent.draw_uniform(key, (n_sweeps * d, n + 1), dtype)
+    order = jnp.argsort(uniform[:, -1].reshape(n_sweeps, d), axis=1).reshape(-1)
+    coldness = jnp.repeat(jnp.minimum(jnp.geomspace(1e-3, 1e3, n_sweeps, dtype=dtype), 1.0), d)
 
     def update(columns: Int[Array, " d"], item: tuple[Array, Array, Array]) -> tuple[Int[Array, " d"], None]:
-        j, cold, key = item
+        j, cold, uniform = item
         graph = jnp.take_along_axis(candidates, columns[None, None, :], axis=1)[:, 0].at[:, j].set(0)
         closes_cycle = descendants(graph)[j] @ candidates[:, :, j] > 0
-        choice = jax.random.categorical(key, jnp.where(closes_cycle, -jnp.inf, cold * log_p[:, j]))
+        gumbel = -jnp.log(-jnp.log(uniform))
+        choice = jnp.argmax(jnp.where(closes_cycle, -jnp.inf, cold * log_p[:, j] + gumbel))
         return columns.at[j].set(choice.astype(columns.dtype)), None
 
-    keys = jax.random.split(key_choice, len(order))
-    return jax.lax.scan(update, jnp.zeros(d, jnp.int32), (order, coldness, keys))[0]
+    return jax.lax.scan(update, jnp.zeros(d, jnp.int32), (order, coldness, uniform[:, :-1]))[0]

@@ -99,6 +99,7 @@ class SVGD(AbstractMethod):
             raise ConfigError("Particles can be read by their chains only with the estimator 'gibbs'; choose it.")
 
     takes_effects = True
+    results_version = 2
 
     @property
     def n_results(self) -> int:
@@ -159,6 +160,7 @@ class Info(NamedTuple):
     limit_acyclicity: Float[Array, "*T L"]
 
 
+@eqx.filter_jit(compiler_options={"xla_backend_optimization_level": 0})  # type: ignore[call-overload]
 def init(descent: Descent) -> State:
     """Particles around the prior, by the key of the descent alone."""
     svgd, density, key = descent

@@ -122,7 +122,8 @@ def _read(descent: "Descent", state: "State") -> ParticleDraws:
     return ParticleDraws(graphs, targets, np.asarray(discrete.log_joint, float))
 
 
-@eqx.filter_jit
+# It runs once, and compiling is most of it.
+@eqx.filter_jit(compiler_options={"xla_backend_optimization_level": 1})  # type: ignore[call-overload]
 def _read_all(descent: "Descent", keys: Array, state: "State", alpha: Array) -> Discrete:
     # One particle at a time, as in a step: a reader may weigh as many samples as a score.
     reader, density, items = descent.svgd.reader, descent.density, (keys, state.particles, state.chains)
