@@ -53,5 +53,5 @@ def test_effects_that_all_go_one_way_are_seen(mean: float | None, way: int) -> N
 def test_known_targets_have_no_way_to_go() -> None:
     truth = task(3, 2, -2.0)
     found = chosen(truth.data, truth.targets.astype(float))
-    assert np.isnan(found.one_way) and "one way" not in found.attrs()["chosen"]["nats"]
+    assert np.isnan(found.one_way) and "ways" not in found.attrs()["chosen"]["nats"]
     assert not isinstance(found.model.effect, HardGaussian) or found.model.effect.mean_prior_mean == 0

@@ -112,7 +112,13 @@ def test_values_are_those_of_the_functions():
 def test_the_truth_is_best():
     values = evaluate(Posterior.from_draws(TASK.data, TASK.graph[None], TASK.targets[None]), TASK)
     best = {name: 0.0 for name in values if name.startswith("expected") or name.endswith(("error", "brier"))}
-    best |= {"false_targets": 0.0, "cyclic_share": 0.0, "target_top_accuracy": 1.0, "edge_auprc": 1.0, "target_auprc": 1.0}
+    best |= {
+        "false_targets": 0.0,
+        "cyclic_share": 0.0,
+        "target_top_accuracy": 1.0,
+        "edge_auprc": 1.0,
+        "target_auprc": 1.0,
+    }
     best |= {"ancestral_average_precision": 1.0, "edge_average_precision": 1.0, "target_average_precision": 1.0}
     assert {name: values[name] for name in best} == best
     assert values["total_effect_rmse"] < 0.1

@@ -68,8 +68,9 @@ class GramTables(NamedTuple):
     Where rows count differently for every node (`ContextData.weight`) all sums are by node (G = d), else they are of
     all nodes together (G = 1); `group` has the index of a node. `total[g, b]` is the sum over contexts that are all
     untouched, drift by τ² = `drift[b]` and have a noise variance ρ = `ratio[b]` times that of the control, which adds
-    `drift_log[g, b]` to the log evidence: the log share of this pair and the determinants of all contexts. Where context k has moved a parent by `reach[k, i]`, all coefficients change
-    there with a variance of `slope[b]` times the largest reach.
+    `drift_log[g, b]` to the log evidence: the log share of this pair and the determinants of all contexts. Where context
+    k has moved a parent by `reach[k, i]`, all coefficients change there with a variance of `slope[b]` times the largest
+    reach.
     """
 
     gram: Float[np.ndarray, "G K D D"]
@@ -417,7 +418,9 @@ def draw_mechanisms(rng, tables, graphs, states):  # type: ignore[no-untyped-def
                         residual -= coefficients[a] * gram[columns[a], d]
                     ratio = tables.ratio[b]
                     precision = tables.rows[g, k + 1] / ratio + 1 / (value**2 + tables.drift[b])
-                    shift[at, k, node] = residual / ratio / precision + std / math.sqrt(precision) * rng.standard_normal()
+                    shift[at, k, node] = (
+                        residual / ratio / precision + std / math.sqrt(precision) * rng.standard_normal()
+                    )
                 elif kind == SOFT:
                     own_std, changed = draw_soft(rng, tables, k, node, columns, value, usual)
                     for a in range(len(parents)):

@@ -103,7 +103,8 @@ class Chosen:
         """The same as attributes of a posterior."""
         numbers = {"effects": self.effects, "slopes": self.slopes}
         inflation = None if math.isnan(self.inflation) else round(self.inflation, 4)
-        numbers |= {} if math.isnan(self.one_way) else {"one way": self.one_way}
+        if not math.isnan(self.one_way):
+            numbers["ways"] = {"either": 0.0, "one": self.one_way}
         return {"chosen": {"words": self.words(), "nats": numbers, "inflation": inflation}}
 
 
@@ -155,9 +156,7 @@ def chosen_model(problem: Problem, over: Callable[[], bool] = never) -> Chosen:
     return Chosen(best, data.weight, compared, slopes, inflation, inflated, one_way)
 
 
-def _one_way(
-    problem: Problem, model: Model, structure: Structure, over: Callable[[], bool]
-) -> tuple[Model, float]:
+def _one_way(problem: Problem, model: Model, structure: Structure, over: Callable[[], bool]) -> tuple[Model, float]:
     """The model with hard effects that go one way if that is likelier, and by how many nats (NaN: not tried)."""
     knowledge = problem.scaled_knowledge
     if knowledge.effects is not None or np.isinf(knowledge.target_log_odds).all():

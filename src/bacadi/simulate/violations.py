@@ -101,7 +101,7 @@ class MeasurementNoise(AbstractViolation):
 
 
 class HiddenCause(AbstractViolation):
-    """`n_children` variables have a common cause N(0, variance) that is not in the table, with weights ±U[low, high]."""
+    """`n_children` variables have a common cause N(0, variance) that is not in the table; its weights are ±U[low, high]."""
 
     n_children: int = option(5, least=1)
     variance: float = option(0.1, above=0)
@@ -135,5 +135,7 @@ def drawn_again(task: Task, noise: Rows, extra: Rows | float = 0.0) -> Rows:
 def _gaussian(task: Task) -> tuple[CausalNetwork, Float[np.ndarray, " d"]]:
     """The network of a task and its noise, which has to be Gaussian to be drawn again."""
     if not isinstance(task.network, CausalNetwork) or task.noise_std is None:
-        raise ConfigError("This violation draws Gaussian noise again, which the mechanism does not have; choose another.")
+        raise ConfigError(
+            "This violation draws Gaussian noise again, which the mechanism does not have; choose another."
+        )
     return task.network, task.noise_std
