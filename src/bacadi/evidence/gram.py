@@ -68,9 +68,9 @@ class GramTables(NamedTuple):
     Where rows count differently for every node (`ContextData.weight`) all sums are by node (G = d), else they are of
     all nodes together (G = 1); `group` has the index of a node. `total[g, b]` is the sum over contexts that are all
     untouched, drift by τ² = `drift[b]` and have a noise variance ρ = `ratio[b]` times that of the control, which adds
-    `drift_log[g, b]` to the log evidence: the log share of this pair and the determinants of all contexts. Where context
-    k has moved a parent by `reach[k, i]`, all coefficients change there with a variance of `slope[b]` times the largest
-    reach.
+    `drift_log[g, b]` to the log evidence: the log share of this pair and the determinants of all contexts. Where
+    context k has moved a parent by `reach[k, i]`, all coefficients change there with a variance of `slope[b]` times the
+    largest reach.
     """
 
     gram: Float[np.ndarray, "G K D D"]
@@ -455,7 +455,7 @@ class GramEvidence(AbstractEvidence):
         ratios = states.drift.noise_ratios
         variance, ratio = square[None, :, None], ratios[None, :, None]
         sums = gram[:, 1:, :, data.n_variables]
-        total = gram[:, :1] + gram[:, 1:].sum(axis=1)[:, None] / ratios[:, None, None]
+        total = gram.sum(axis=1)[:, None] + gram[:, 1:].sum(axis=1)[:, None] * (1 / ratios - 1)[:, None, None]
         total -= np.einsum("gbk,gki,gkj->gbij", variance / (ratio * (ratio + n * variance)), sums, sums)
         changes = n * np.log(ratio) + np.log1p(n * variance / ratio)
         drift_log = np.log(states.drift.probabilities) - 0.5 * changes.sum(axis=2)

@@ -41,7 +41,7 @@ from bacadi.inference.completion import searched
 from bacadi.inference.mcmc.start import Structure
 from bacadi.inference.method import Problem
 from bacadi.inference.tails import MOST_SUMS, tail_weights
-from bacadi.model.certainty import RATIOS, SLOPES, ContextDrift
+from bacadi.model.certainty import RATIOS, SLOPES, Coarsening, ContextDrift
 from bacadi.model.effects import AutoEffect, Effect, HardGaussian, ShiftGaussian, moments
 from bacadi.model.model import Model
 
@@ -51,6 +51,8 @@ LEAST_INFLATION, ERRORS = 1.5, 3.0  # what counts as inflated, and by how many s
 WEIGHINGS = 3  # turns of structure and weights of rows
 BETTER = 10.0  # nats by which slopes that drift have to explain the data better
 LIKELIER = 5.0  # nats by which effects that go one way have to: prior odds of 1 to 50, and three sizes tried
+MOVED = "where parents moved"
+UNSEEN = 5.0  # times as much of the discrepancy between model and data as drifting slopes show
 SIZES = (3.0, 10.0, 30.0)  # of effects that go one way, in standard deviations within contexts
 ONE_WAY = 0.6  # of the targets found have to move the same way for that to be tried
 
@@ -94,6 +96,9 @@ class Chosen:
                 f"slopes drift {where} (better by {gain:.0f} nats): the mechanisms are linear only nearby, or are seen "
                 "through noise"
             )
+        limit = None if self.model.coarsening is None else self.model.coarsening.limit
+        if gain and drift is not None and any(drift.slopes) and limit is not None and not drift.everywhere:
+            lines.append(f"rows of a context count as at most {limit:.0f}, since the model is only nearly right")
         if self.weight is not None:
             n = int((self.weight < 1).any(axis=0).sum())
             lines.append(f"tails: heavy in {counted(n, 'variable')}, where rows that are far off count less")
@@ -142,7 +147,7 @@ def chosen_model(problem: Problem, over: Callable[[], bool] = never) -> Chosen:
         return Chosen(best, data.weight, by_kind, {}, inflation, inflated)
     drifts = {"same": ContextDrift(), "noise of contexts": RATIOS}
     if collapsed.evidence.tables.prior.n_fixed:
-        drifts |= {"where parents moved": SLOPES, "everywhere": SLOPES.replace(everywhere=True)}
+        drifts |= {MOVED: SLOPES, "everywhere": SLOPES.replace(everywhere=True)}
     # A target that is taken for hard says nothing of slopes: only what is untouched does.
     seen = first if inflated else best
     slopes = {key: _log_posterior(problem, seen.replace(drift=drift), structure) for key, drift in drifts.items()}
@@ -150,6 +155,9 @@ def chosen_model(problem: Problem, over: Callable[[], bool] = never) -> Chosen:
     least = {"same": 0.0, "noise of contexts": 0.0}
     which = max(slopes, key=lambda key: slopes[key] - least.get(key, BETTER))
     compared, best = by_kind if len(by_kind) > 1 else {}, best.replace(drift=drifts[which])
+    if which == MOVED and model.coarsening is None:
+        gain = (slopes[MOVED] - slopes["same"]) / data.x.size
+        best = best.replace(coarsening=Coarsening(limit=1 / (UNSEEN * gain)))
     one_way = math.nan
     if compared and _name(first.effect) == "hard" and not any(drifts[which].slopes):
         best, one_way = _one_way(problem, best, structure, over)

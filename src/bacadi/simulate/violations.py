@@ -101,7 +101,8 @@ class MeasurementNoise(AbstractViolation):
 
 
 class HiddenCause(AbstractViolation):
-    """`n_children` variables have a common cause N(0, variance) that is not in the table; its weights are ±U[low, high]."""
+    """`n_children` variables have a common cause N(0, variance) that is not in the table, with weights ±U[low, high]
+    each."""
 
     n_children: int = option(5, least=1)
     variance: float = option(0.1, above=0)
