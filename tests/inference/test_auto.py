@@ -1,4 +1,4 @@
-"""What is left open is chosen by the data: the noise of contexts, and whether effects go one way.
+"""What is left open is chosen by the data: noise of contexts, effects that go one way, how many rows count.
 
 Each test is of data on which the choice is beyond doubt; a choice that is not asked for has to stay away.
 """
@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from bacadi.data.contexts import ContextData
-from bacadi.inference.auto import LIKELIER, Chosen, chosen_model
+from bacadi.inference.auto import LIKELIER, MOVED, UNSEEN, Chosen, chosen_model
 from bacadi.inference.fit import _problem
+from bacadi.model.certainty import Coarsening
 from bacadi.model.effects import HardGaussian
 from bacadi.model.model import Model
 from bacadi.simulate import Interventions, SyntheticSpec, Task, simulate
 from bacadi.simulate.synthetic import HardAt
-from bacadi.simulate.violations import drawn_again
+from bacadi.simulate.violations import MeasurementNoise, drawn_again
 
 
 def chosen(data: ContextData, known: np.ndarray | None = None) -> Chosen:
@@ -48,6 +49,17 @@ def test_effects_that_all_go_one_way_are_seen(mean: float | None, way: int) -> N
     assert np.sign(getattr(effect, "mean_prior_mean", 0.0)) == way
     assert any("nearly all" in line for line in found.words()) == (way != 0)
     assert (found.one_way > LIKELIER) == (way != 0)
+
+
+@pytest.mark.parametrize("noisy", [False, True])
+def test_rows_count_as_fewer_where_the_model_is_seen_to_be_off(noisy: bool) -> None:
+    spec = SyntheticSpec(8, n_observational=400, interventions=Interventions(rows_per_context=80))
+    found = chosen(simulate(replace(spec, violation=MeasurementNoise() if noisy else None), 5).data)
+    assert (found.model.coarsening is not None) == noisy
+    if found.model.coarsening is not None:
+        gain = (found.slopes[MOVED] - found.slopes["same"]) / (8 * (400 + 8 * 80))
+        assert found.model.coarsening == Coarsening(limit=1 / (UNSEEN * gain))
+        assert any("count as at most" in line for line in found.words())
 
 
 def test_known_targets_have_no_way_to_go() -> None:

@@ -15,6 +15,9 @@ Six questions, in this order:
 4. **Do slopes differ between contexts?** Where the mechanism is not linear, or is seen through noise, a context that
    moves a parent far shows another slope; where contexts differ in everything, slopes do too. `ContextDrift.slopes`
    allows for it, and is switched on where that explains the data better, since it costs time and next to nothing else.
+   With g the nats per cell by which slopes that drift where parents have moved are better, the model is g nats per cell
+   off the data at least, and `UNSEEN` g is taken for the whole: rows then count as at most 1/(5 g) of each context
+   (`Coarsening.limit`), so that what more rows would make certain is not the discrepancy itself.
 5. **Have contexts the noise of the control?** A control of many sources (batches, donors, perturbed samples) varies
    more than contexts that were made in one go, and what stands out of its noise is then not what stands out of theirs:
    `ContextDrift.ratios`, compared by evidence in the same way.
