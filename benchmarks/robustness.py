@@ -13,8 +13,8 @@ start at seed 9000.
 Columns, all read from the files of a run: pairs of context and variable that are no target and are named with
 p >= .9 and with p > .5; all names (p > .5); average precision of edges and targets by probability; the share of
 contexts with a target whose best-ranked variable is one (`best`), ties broken by `log_odds` where the table has it; SHD
-and true edges of the edges with p > .5 as an acyclic graph; whether the run says that it converged; seconds of the
-command. ECE is over all tasks of a kind together.
+and true edges of the edges with p > .5 as an acyclic graph; whether the run says that it converged; seconds and CPU
+seconds of the command. ECE is over all tasks of a kind together.
 """
 
 import argparse
@@ -51,7 +51,7 @@ from bacadi.simulate import SyntheticSpec
 
 COLUMNS = (
     *("false .9", "false .5", "names", "edge AP", "target AP", "best", "SHD", "true edges"),
-    *("converged", "seconds", "ECE edges", "ECE targets"),
+    *("converged", "seconds", "CPU-s", "ECE edges", "ECE targets"),
 )
 REAL = ("sachs-sham", "sachs-log-sham", "sachs", "dream4", "dream4-one-row", "dream4-labels", "dream4-one-row-labels")
 
@@ -85,7 +85,7 @@ def run(trial: Trial, folder: Path, variant: Variant) -> Outcome:
     done = variant.tree.fit(_case(trial), place / "data.csv", place / "run", options)
     if isinstance(done, str):
         return Outcome({"error": done})
-    return measured(trial, place / "run", done["seconds"])
+    return measured(trial, place / "run", done)
 
 
 def _case(trial: Trial) -> Case:
@@ -94,8 +94,8 @@ def _case(trial: Trial) -> Case:
     return Case(trial.label, trial.seed, none, np.zeros((0, 0)), np.zeros((0, 0)))
 
 
-def measured(trial: Trial, out: Path, seconds: float) -> Outcome:
-    """The columns of one run."""
+def measured(trial: Trial, out: Path, used: dict[str, float]) -> Outcome:
+    """The columns of one run, with the time it used."""
     variables, truth = trial.variables, trial.targets
     targets = probabilities(out / "targets.csv", trial.contexts, variables)
     row: dict[str, Any] = {
@@ -104,7 +104,8 @@ def measured(trial: Trial, out: Path, seconds: float) -> Outcome:
         "names": int((targets > 0.5).sum()),
         "target AP": target_average_precision(targets, truth),
         "best": top_target_accuracy(ranks(out / "targets.csv", trial), truth),
-        "seconds": seconds,
+        "seconds": used["seconds"],
+        "CPU-s": used["CPU-s"],
     }
     with h5py.File(out / "posterior.nc", "r") as file:
         row["converged"] = float(json.loads(str(file.attrs["converged"]))) if "converged" in file.attrs else np.nan

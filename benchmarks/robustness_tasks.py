@@ -9,10 +9,19 @@ import numpy as np
 import pandas as pd
 from mixing_tasks import real
 
-from bacadi.model.network import CausalNetwork, generations
-from bacadi.simulate import Interventions, SyntheticSpec, Task, simulate
+from bacadi.simulate import Interventions, SyntheticSpec, simulate
 from bacadi.simulate.files import CONTEXT
 from bacadi.simulate.synthetic import Hard, NeuralTruth, Shift, Soft, signed_uniform
+from bacadi.simulate.violations import (
+    Autocorrelated,
+    ContextShifts,
+    Exponentiated,
+    HeavyTails,
+    HiddenCause,
+    MeasurementNoise,
+    MissingCells,
+    ZeroedCells,
+)
 
 FIRST_SEED = 9000
 _DESIGN = Interventions(n_contexts=16, n_without_effect=4, rows_per_context=80)
@@ -33,112 +42,35 @@ class Trial(NamedTuple):
     known: bool = False  # whether the fit is told the targets
 
 
-Violation = Callable[[Task, np.random.Generator], np.ndarray]
-"""From a task that follows the model to rows that do not; contexts and targets stay as they are."""
-
-
-def sample_again(task: Task, noise: np.ndarray, extra: np.ndarray | float = 0.0) -> np.ndarray:
-    """Rows of the same network with this noise (in units of its standard deviation); `extra` is added to the variables
-    themselves, so that it propagates, but not where a hard effect cuts a variable off."""
-    network, effects, context = task.network, task.effects, task.data.context
-    assert isinstance(network, CausalNetwork)
-    cut = np.vstack([np.zeros(noise.shape[1]), (effects.targets != 0) & ~effects.keeps_parents])[context] != 0
-    extra = np.where(cut, 0.0, extra)
-    x = np.zeros_like(noise)
-    for nodes in generations(network.graph):
-        mean, std = network.conditional(x, context, effects)
-        x[:, nodes] = (mean + std * noise + extra)[:, nodes]
-    return x
-
-
-def nothing(task: Task, rng: np.random.Generator) -> np.ndarray:
-    """The data as the model has them."""
-    return task.data.x
-
-
-def heavy_tails(task: Task, rng: np.random.Generator) -> np.ndarray:
-    """Noise of Student's t with three degrees of freedom, of the same variance; targets too."""
-    return sample_again(task, rng.standard_t(3, task.data.x.shape) / np.sqrt(3))
-
-
-def exponentiated(task: Task, rng: np.random.Generator) -> np.ndarray:
-    """exp of every column in units of its standard deviation over all rows."""
-    x = task.data.x
-    return np.exp((x - x.mean(axis=0)) / x.std(axis=0))
-
-
-def zeros(task: Task, rng: np.random.Generator) -> np.ndarray:
-    """30 % of the cells set to 0."""
-    return np.where(rng.random(task.data.x.shape) < 0.3, 0.0, task.data.x)
-
-
-def shifts_everywhere(task: Task, rng: np.random.Generator) -> np.ndarray:
-    """Every variable has a shift of .3 standard deviations of its noise in every context; targets are as before."""
-    shape = task.data.n_contexts + 1, task.data.n_variables
-    shift = 0.3 * task.noise_std * rng.normal(size=shape)
-    return sample_again(task, rng.normal(size=task.data.x.shape), shift[task.data.context])
-
-
-def autocorrelated(task: Task, rng: np.random.Generator) -> np.ndarray:
-    """Noise that is AR(1) along the rows of a context with coefficient .9, of the same variance."""
-    noise = rng.normal(size=task.data.x.shape)
-    new = np.append(True, np.diff(task.data.context) != 0)
-    for n in np.flatnonzero(~new):  # rows of a context follow each other
-        noise[n] = 0.9 * noise[n - 1] + np.sqrt(1 - 0.9**2) * noise[n]
-    return sample_again(task, noise)
-
-
-def measured_with_noise(task: Task, rng: np.random.Generator) -> np.ndarray:
-    """Measurement noise, which does not propagate, of half the variance that a column has in the control."""
-    x = task.data.x
-    return x + np.sqrt(0.5) * x[task.data.context == 0].std(axis=0) * rng.normal(size=x.shape)
-
-
-def hidden_cause(task: Task, rng: np.random.Generator) -> np.ndarray:
-    """Five variables have a common cause that is not in the table, with weights and noise as all others."""
-    n, d = task.data.x.shape
-    weight = np.zeros(d)
-    weight[rng.choice(d, 5, replace=False)] = signed_uniform(rng, 0.5, 2.0, (5,))
-    cause = np.sqrt(0.1) * rng.normal(size=(n, 1))
-    return sample_again(task, rng.normal(size=(n, d)), cause * weight)
-
-
-def missing(task: Task, rng: np.random.Generator) -> np.ndarray:
-    """10 % of the cells are empty."""
-    return np.where(rng.random(task.data.x.shape) < 0.1, np.nan, task.data.x)
-
-
 def with_effect(effect: Hard | Shift | Soft) -> SyntheticSpec:
     """The clean task with other effects."""
     return replace(CLEAN, interventions=replace(_DESIGN, effect=effect))
 
 
 _SINGLE = Interventions(n_contexts=32, n_without_effect=8, rows_per_context=1)
-VIOLATIONS: dict[str, tuple[SyntheticSpec, Violation]] = {
-    "none": (CLEAN, nothing),
-    "t3": (CLEAN, heavy_tails),
-    "exp": (CLEAN, exponentiated),
-    "zeros": (CLEAN, zeros),
-    "shifts": (CLEAN, shifts_everywhere),
-    "ar1": (CLEAN, autocorrelated),
-    "measurement": (CLEAN, measured_with_noise),
-    "hidden": (CLEAN, hidden_cause),
-    "shift-effects": (with_effect(Shift()), nothing),
-    "sigmoid": (replace(CLEAN, mechanism=NeuralTruth()), nothing),
-    "soft-effects": (with_effect(Soft()), nothing),
-    "weak-effects": (with_effect(Hard(offset=0.0, mean_std=1.0)), nothing),
-    "one-row": (SyntheticSpec(20, n_observational=200, interventions=_SINGLE), nothing),
-    "missing": (CLEAN, missing),
+VIOLATIONS = {
+    "none": CLEAN,
+    "t3": replace(CLEAN, violation=HeavyTails()),
+    "exp": replace(CLEAN, violation=Exponentiated()),
+    "zeros": replace(CLEAN, violation=ZeroedCells()),
+    "shifts": replace(CLEAN, violation=ContextShifts()),
+    "ar1": replace(CLEAN, violation=Autocorrelated()),
+    "measurement": replace(CLEAN, violation=MeasurementNoise()),
+    "hidden": replace(CLEAN, violation=HiddenCause()),
+    "shift-effects": with_effect(Shift()),
+    "sigmoid": replace(CLEAN, mechanism=NeuralTruth()),
+    "soft-effects": with_effect(Soft()),
+    "weak-effects": with_effect(Hard(offset=0.0, mean_std=1.0)),
+    "one-row": SyntheticSpec(20, n_observational=200, interventions=_SINGLE),
+    "missing": replace(CLEAN, violation=MissingCells()),
 }
 
 
 def violated(name: str, seed: int) -> Trial:
     """The task of a seed with one violation."""
-    spec, violation = VIOLATIONS[name]
-    task = simulate(spec, seed)
-    x = violation(task, np.random.default_rng([seed, list(VIOLATIONS).index(name)]))
+    task = simulate(VIOLATIONS[name], seed)
     data = task.data
-    table = pd.DataFrame(x, columns=list(data.variables))
+    table = pd.DataFrame(data.x, columns=list(data.variables))
     labels = np.array([str(data.observational), *data.contexts])
     table[CONTEXT] = labels[data.context]
     return Trial(f"seed {seed}", seed, table, labels[0], data.variables, data.contexts, task.targets != 0, task.graph)

@@ -39,6 +39,7 @@ SOFT = SoftGaussian((SPREAD,))
 KINDS = EffectMixture((HARD, ShiftGaussian(1.5, (1.0,)), ScaleGaussian((0.25, 4.0)), SOFT))
 DRIFT = ContextDrift((0.0, 0.4, 2.0), (0.0, 0.0, 0.0), (0.5, 0.2, 0.3))
 SLOPES = ContextDrift((0.0, 0.4, 2.0), (0.7, 0.0, 0.5), (0.5, 0.2, 0.3))
+RATIOS = DRIFT.replace(ratios=(0.3, 1.0, 5.0))
 RENEWED = SoftGaussian((), True)
 
 
@@ -87,8 +88,9 @@ def reference(
     book: Textbook, data: ContextData, states: EffectStates, node: int, parents: np.ndarray, state: np.ndarray
 ) -> float:
     """The evidence from matrices as large as there are rows, the mean over all drifts."""
-    drifts = zip(states.drift.stds, states.drift.slopes, np.log(states.drift.probabilities), strict=True)
-    values = [log_p + drifting(book, data, states, node, parents, state, (t, v)) for t, v, log_p in drifts]
+    drift = states.drift
+    drifts = zip(drift.stds, drift.slopes, drift.noise_ratios, np.log(drift.probabilities), strict=True)
+    values = [log_p + drifting(book, data, states, node, parents, state, (t, v, r)) for t, v, r, log_p in drifts]
     return float(np.logaddexp.reduce(values))
 
 
@@ -99,15 +101,16 @@ def drifting(
     node: int,
     parents: np.ndarray,
     state: np.ndarray,
-    drift: tuple[float, float],
+    drift: tuple[float, float, float],
 ) -> float:
     """The evidence where every context but the observational one has a shift and, where it has moved a parent, a
-    change of its coefficient, with these standard deviations in units of σ, the latter times √reach of the parents."""
+    change of its coefficient, with these standard deviations in units of σ, the latter times √reach of the parents, and
+    a noise variance that is the third number times σ²."""
     of_row = np.concatenate([[0], state])[data.context]
     kind, value = states.kind[of_row], states.value[of_row]
     y, z = data.x[:, node], data.x[:, parents]
     own = (kind != EffectKind.HARD) & ((kind != EffectKind.SOFT) | (value > 0))
-    added = np.diag(np.where(kind == EffectKind.SCALE, value, 1.0))
+    added = np.diag(np.where(kind == EffectKind.SCALE, value, 1.0) * np.where(data.context > 0, drift[2], 1.0))
     same = data.context[:, None] == data.context[None, :]
     added += np.where(same & (kind == EffectKind.SHIFT)[:, None], (value**2)[:, None], 0.0)
     changed = same & (kind == EffectKind.SOFT)[:, None]
@@ -139,12 +142,16 @@ def requests(seed: int, n: int, states: EffectStates, m: int = M) -> tuple[np.nd
     return nodes, parents, columns
 
 
-@pytest.mark.parametrize("drift", [NO_DRIFT, DRIFT, SLOPES], ids=["none", "drift", "slopes"])
+@pytest.mark.parametrize(
+    "drift",
+    [NO_DRIFT, DRIFT, SLOPES, RATIOS, SLOPES.replace(ratios=(0.3, 1.0, 5.0))],
+    ids=["none", "drift", "slopes", "ratios", "both"],
+)
 @pytest.mark.parametrize("name", MODELS)
 def test_evidence_is_the_dense_gaussian_or_t(name: str, drift: ContextDrift) -> None:
     mechanism, book = MODELS[name]
     states = effect_states(KINDS, data := some_data(1), drift)
-    if drift == SLOPES and book.intercept is None:
+    if any(drift.slopes) and book.intercept is None:
         with pytest.raises(NoClosedForm, match="intercept"):
             evidence_of(mechanism, data, states)
         return
@@ -477,16 +484,18 @@ def test_soft_and_shift_draws_have_their_closed_form_in_every_context(name: str,
                 assert not values["effect_shift"][:, k, node].any()
 
 
+@pytest.mark.parametrize("ratio", [1.0, 0.25])
 @pytest.mark.parametrize("name", MODELS)
-def test_changed_and_drifting_mechanisms_have_their_closed_form(name: str) -> None:
-    """Node 3 with parents 0 and 2 changes its coefficients in context 1 and drifts by .6 σ in all contexts.
+def test_changed_and_drifting_mechanisms_have_their_closed_form(name: str, ratio: float) -> None:
+    """Node 3 with parents 0 and 2 changes its coefficients in context 1 and drifts by .6 σ in all contexts, whose noise
+    variance is `ratio` times that of the control.
 
     The joint Gaussian of usual coefficients and changes, in units of σ, has as its design the usual regressors beside
     those of context 1 alone.
     """
     mechanism, book = MODELS[name]
     data, n, drift = some_data(18, (9, 8, 5, 4, 7)), 20_000, 0.6
-    states = effect_states(KINDS, data, ContextDrift((drift,), (0.0,), (1.0,)))
+    states = effect_states(KINDS, data, ContextDrift((drift,), (0.0,), (1.0,), ratios=(ratio,)))
     graph, state = np.zeros((D, D), np.int8), np.zeros((M, D), np.int8)
     graph[[0, 2], 3], state[0, 3] = 1, states.names.index(f"soft {SPREAD:g}")
     drawn = evidence_of(mechanism, data, states).draw_parameters(
@@ -499,7 +508,7 @@ def test_changed_and_drifting_mechanisms_have_their_closed_form(name: str) -> No
         variance, change = [*variance, book.intercept], [*change, SPREAD**2 + drift**2]
     design = np.column_stack([z, z * (c == 1)[:, None]])
     drifts = c > 1
-    added = np.eye(len(c)) + drift**2 * np.outer(drifts, drifts) * (c[:, None] == c)
+    added = np.diag(np.where(c > 0, ratio, 1.0)) + drift**2 * np.outer(drifts, drifts) * (c[:, None] == c)
     prior, inverse = np.diag(1 / np.array([*variance, *change])), np.linalg.inv(added)
     cov = np.linalg.inv(design.T @ inverse @ design + prior)
     mean, y, noise = cov @ design.T @ inverse @ data.x[:, 3], data.x[:, 3], book.noise(2)
@@ -509,5 +518,8 @@ def test_changed_and_drifting_mechanisms_have_their_closed_form(name: str) -> No
     if book.intercept is not None:
         usual = np.column_stack([usual, values["intercept"][:, 3]])
         own = np.column_stack([own, values["effect_intercept"][:, 0]])
-    np.testing.assert_array_equal(values["noise_std"][:, 3], values["effect_own_noise_std"][:, 0])
+    own_std = values["effect_own_noise_std"][:, 0]
+    np.testing.assert_allclose(ratio**0.5 * values["noise_std"][:, 3], own_std, rtol=1e-6)
+    if ratio != 1:
+        assert (values["noise_ratio"] == ratio).all()
     check_draws(np.column_stack([usual, own - usual]), values["noise_std"][:, 3], Moments(mean, cov, noise))

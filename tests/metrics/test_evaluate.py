@@ -47,7 +47,7 @@ STRUCTURE = {
     "expected_class_shd",
     "consensus_class_shd",
 }
-TARGETS = {"target_average_precision", "target_auprc", "target_prevalence", "target_top_accuracy"}
+TARGETS = {"target_average_precision", "target_auprc", "target_prevalence", "target_top_accuracy", "false_targets"}
 CALIBRATION = {
     f"{what}_{name}"
     for what in ("edge", "target")
@@ -112,7 +112,13 @@ def test_values_are_those_of_the_functions():
 def test_the_truth_is_best():
     values = evaluate(Posterior.from_draws(TASK.data, TASK.graph[None], TASK.targets[None]), TASK)
     best = {name: 0.0 for name in values if name.startswith("expected") or name.endswith(("error", "brier"))}
-    best |= {"cyclic_share": 0.0, "target_top_accuracy": 1.0, "edge_auprc": 1.0, "target_auprc": 1.0}
+    best |= {
+        "false_targets": 0.0,
+        "cyclic_share": 0.0,
+        "target_top_accuracy": 1.0,
+        "edge_auprc": 1.0,
+        "target_auprc": 1.0,
+    }
     best |= {"ancestral_average_precision": 1.0, "edge_average_precision": 1.0, "target_average_precision": 1.0}
     assert {name: values[name] for name in best} == best
     assert values["total_effect_rmse"] < 0.1

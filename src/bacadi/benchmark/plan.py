@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 from bacadi.benchmark.records import CHOSEN, DONE, TIMEOUT, Identity, Record
 from bacadi.benchmark.study import AS_IN_PAPER, UNKNOWN, MethodEntry, SearchPlan, Study, TaskSet
-from bacadi.config.codec import Table, encode
-from bacadi.config.layers import KNOWLEDGE, Configuration, configure, merged
+from bacadi.config.codec import Place, Table, build, encode
+from bacadi.config.columns import Columns, columns_table
+from bacadi.config.layers import DATA, KNOWLEDGE, Configuration, configure, merged
 from bacadi.data.text import quoted
 from bacadi.errors import ConfigError
 from bacadi.simulate.files import decode_spec
@@ -117,6 +118,9 @@ def chosen_settings(entry: MethodEntry) -> ChosenSettings:
         raise ConfigError(f"The table 'knowledge' in {where} names a file; write what is known into the study itself.")
     if chosen.knowledge:
         settings[KNOWLEDGE] = chosen.knowledge
+    if DATA in entry.settings:  # without it data are fitted as they were drawn
+        columns = build(Columns, columns_table(entry.settings[DATA]), Place(where).below(DATA))
+        settings[DATA] = encode(columns, brief=True)
     if entry.targets != UNKNOWN:
         settings["targets"] = entry.targets
     baseline = getattr(method, "baseline", None)

@@ -145,7 +145,8 @@ class MethodEntry(Choice):
         method: what --method of `bacadi fit` takes, or `module:Class` of a method of one's own.
         label: what tables and figures call it; auto: the name of the method.
         preset: what --preset takes; auto: "paper" for svgd, "default" for others.
-        settings: the tables `model`, `method` and `knowledge` of a --config file.
+        settings: the tables `model`, `method`, `knowledge` and `data` of a --config file; where `data` is given, even
+            empty, columns are prepared as `bacadi fit` does, and otherwise taken as they were drawn.
         tasks: labels of the task sets that it is run on; none given: all.
         n_tasks: so many of the first tasks of each set; auto: all.
         targets: what it is told of the targets of the contexts: nothing ("unknown"), all of them ("known"), or all of

@@ -16,12 +16,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 import bacadi
 from bacadi.benchmark.records import DONE, FAILED, Identity, Record
 from bacadi.benchmark.study import KNOWN_EFFECTS, UNKNOWN
 from bacadi.config.codec import Place
-from bacadi.config.layers import KNOWLEDGE, restored
+from bacadi.config.columns import prepare
+from bacadi.config.layers import DATA, KNOWLEDGE, restored
+from bacadi.data.contexts import ContextData
 from bacadi.errors import BacadiError, ConfigError
 from bacadi.inference.fit import fit
 from bacadi.metrics.calibration import Forecasts, edge_forecasts, reliability_curve, target_forecasts
@@ -30,7 +33,7 @@ from bacadi.model.knowledge import Knowledge, KnownEffects
 from bacadi.model.model import Model
 from bacadi.model.statements import from_section, labels_of
 from bacadi.posterior.posterior import Posterior
-from bacadi.simulate.files import decode_spec
+from bacadi.simulate.files import CONTEXT, decode_spec
 from bacadi.simulate.task import Task, simulate
 
 PACKAGES = ("numpy", "scipy", "numba", "jax", "scikit-learn")
@@ -66,12 +69,12 @@ def _measured(identity: Identity) -> dict[str, Any]:
     model, method = restored(identity.settings, Place(_PLACE))
     if hasattr(method, "jobs") and not method.baseline.batched:
         method = method.replace(jobs=1)  # runners have processes of their own
-    knowledge = told(task, identity.settings)
+    knowledge, data = told(task, identity.settings), prepared(task, identity.settings)
     _forget_peak()
     begin, before = time.monotonic(), _cpu_seconds()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        posterior = fit(task.data, model or Model(), method, seed=identity.method_seed, knowledge=knowledge)
+        posterior = fit(data, model or Model(), method, seed=identity.method_seed, knowledge=knowledge)
         seconds, used = time.monotonic() - begin, _cpu_seconds() - before
         values = evaluate(posterior, task, list(_own_modules(identity.settings)))
     said = [str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
@@ -84,6 +87,19 @@ def _measured(identity: Identity) -> dict[str, Any]:
         "peak_memory": round(_peak_memory(), 1),
         "warnings": [*posterior.attrs.get("warnings", []), *dict.fromkeys(said)],
     }
+
+
+def prepared(task: Task, settings: dict[str, Any]) -> ContextData:
+    """The data of a task as the command line would make them of a table, where the settings say anything of columns
+    (`data`); as they were drawn otherwise."""
+    if DATA not in settings:
+        return task.data
+    data = task.data
+    labels = np.array([str(data.observational), *data.contexts])
+    table = pd.DataFrame(data.x, columns=list(data.variables)).assign(**{CONTEXT: labels[data.context]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # what the doctor says of broken data is no news
+        return prepare(table, CONTEXT, data.observational or "", **settings[DATA])
 
 
 def told(task: Task, settings: dict[str, Any]) -> Knowledge:

@@ -72,7 +72,7 @@ class EffectStates:
 
     def refuse_certainty(self, data: ContextData) -> None:
         """Refuse drift, coarsening and blocks where the evidence knows nothing of them."""
-        if any(self.drift.stds) or any(self.drift.slopes) or self.power is not None:
+        if self.drift.is_any or self.power is not None:
             raise NoClosedForm(
                 "Drift between contexts and coarsening need linear mechanisms or BGe; leave [model.drift] and "
                 "[model.coarsening] out, or use --model linear or bge."

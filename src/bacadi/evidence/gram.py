@@ -14,10 +14,11 @@ between contexts (`ContextDrift`).
 Only sums of products enter, so the cost does not depend on the number of rows. With s the column sums of a context of
 n rows, its Gram matrix A enters as
 
-    untouched   A - s s' τ²/(1 + n τ²): a random shift of standard deviation τσ, integrated out (τ = 0: A itself),
+    untouched   A/ρ - s s' τ²/(ρ² + ρ n τ²): a noise variance ρσ² and a random shift of standard deviation τσ,
+                integrated out (ρ = 1, τ = 0: A itself),
     shift       the same with τ² + v², for a shift of prior standard deviation vσ,
-    scale       A/ρ - s s' τ²/(ρ² + ρ n τ²), for a noise variance ρσ²,
-    soft        A - A_Z' (A_ZZ + V⁻¹)⁻¹ A_Z, for coefficients that change by N(0, σ² V),
+    scale       the same with ρ times the ratio of variances of the effect,
+    soft        A/ρ - A_Z' (A_ZZ + ρ V⁻¹)⁻¹ A_Z/ρ, for coefficients that change by N(0, σ² V),
     hard        not at all; nor where a soft effect draws all parameters anew, which then have an evidence of their own.
 """
 
@@ -66,9 +67,10 @@ class GramTables(NamedTuple):
 
     Where rows count differently for every node (`ContextData.weight`) all sums are by node (G = d), else they are of
     all nodes together (G = 1); `group` has the index of a node. `total[g, b]` is the sum over contexts that are all
-    untouched and drift by τ² = `drift[b]`, which adds `drift_log[g, b]` to the log evidence: the log share of this τ
-    and the determinants of all contexts. Where context k has moved a parent by `reach[k, i]`, all coefficients change
-    there with a variance of `slope[b]` times the largest reach.
+    untouched, drift by τ² = `drift[b]` and have a noise variance ρ = `ratio[b]` times that of the control, which adds
+    `drift_log[g, b]` to the log evidence: the log share of this pair and the determinants of all contexts. Where
+    context k has moved a parent by `reach[k, i]`, all coefficients change there with a variance of `slope[b]` times the
+    largest reach.
     """
 
     gram: Float[np.ndarray, "G K D D"]
@@ -77,6 +79,7 @@ class GramTables(NamedTuple):
     n_rows: Float[np.ndarray, " G"]
     group: Int[np.ndarray, " d"]
     drift: Float[np.ndarray, " B"]
+    ratio: Float[np.ndarray, " B"]
     slope: Float[np.ndarray, " B"]
     reach: Float[np.ndarray, "M d"]
     drift_log: Float[np.ndarray, "G B"]
@@ -231,7 +234,7 @@ def pooled(tables, b, node, columns, state, matrix):  # type: ignore[no-untyped-
     """Gram matrix of the rows that the mechanism of `node` explains under the drift b, their number, and the constants
     of drift and effects."""
     ones, size, drift, slope = tables.hard_log_evidence.shape[1], len(columns), tables.drift[b], tables.slope[b]
-    g = tables.group[node]
+    g, usual = tables.group[node], tables.ratio[b]
     gather(tables.total[g, b], columns, matrix)
     n_rows, constant = tables.n_rows[g], tables.drift_log[g, b]
     for k in range(len(state)):
@@ -240,21 +243,22 @@ def pooled(tables, b, node, columns, state, matrix):  # type: ignore[no-untyped-
         if s == 0 and soft == 0:
             continue
         gram, n, kind, value = tables.gram[g, k + 1], tables.rows[g, k + 1], tables.kind[s], tables.value[s]
-        # The context enters `total` as untouched: A - before s s'.
-        before, weight, deflate = drift / (1 + n * drift), 0.0, 0.0
+        # The context enters `total` as untouched: A/ρ - before s s'.
+        before, weight, deflate = drift / (usual * (usual + n * drift)), 0.0, 0.0
         if before > 0:
-            constant += 0.5 * math.log(1 + n * drift)
-        ratio, gone = 1.0, kind == HARD or (kind == SOFT and value == 0)
+            constant += 0.5 * math.log(1 + n * drift / usual)
+        ratio, gone = usual, kind == HARD or (kind == SOFT and value == 0)
         shift = value * value + drift if kind in (SHIFT, SOFT) else drift
         if gone:
-            weight = 1.0
+            weight = 1.0 / usual
+            constant += 0.5 * n * math.log(usual)
             n_rows -= n
             if kind == HARD:
                 constant += tables.hard_log_evidence[k, node]
         elif kind == SCALE:
-            ratio = value
-            weight = 1.0 - 1.0 / ratio
-            constant -= 0.5 * n * math.log(ratio)
+            ratio = value * usual
+            weight = 1.0 / usual - 1.0 / ratio
+            constant -= 0.5 * n * math.log(value)
         elif kind == SOFT:
             soft += value * value
         if not gone and soft == 0:
@@ -359,8 +363,8 @@ def draw_soft(rng, tables, k, node, columns, value, usual):  # type: ignore[no-u
         gather(gram, columns, matrix)
         return draw_regression(rng, tables.prior, columns, matrix, tables.rows[g, k + 1])
     own = coefficients.copy()
-    slope = square + tables.slope[b] * farthest(tables, k, columns)
-    lower, _ = change_factor(tables, k, columns, 1.0, slope, square + tables.drift[b])
+    slope, ratio = square + tables.slope[b] * farthest(tables, k, columns), tables.ratio[b]
+    lower, _ = change_factor(tables, k, columns, ratio, slope, square + tables.drift[b])
     n = len(lower)
     if n > 0:
         left = np.empty(n)
@@ -368,11 +372,11 @@ def draw_soft(rng, tables, k, node, columns, value, usual):  # type: ignore[no-u
             left[a] = gram[columns[a], node]
             for c in range(len(coefficients)):
                 left[a] -= coefficients[c] * gram[columns[a], columns[c]]
-        half = np.linalg.solve(lower, left)
+        half = np.linalg.solve(lower, left / ratio)
         for a in range(n):
             half[a] += std * rng.standard_normal()
         own[:n] += np.linalg.solve(lower.T.copy(), half)
-    return std, own
+    return std * math.sqrt(ratio), own
 
 
 @compiled
@@ -391,6 +395,7 @@ def draw_mechanisms(rng, tables, graphs, states):  # type: ignore[no-untyped-def
         n_slots = max(n_slots, n_soft)
     weight, shift = np.zeros((n, d, d), np.float32), np.zeros((n, m, d), np.float32)
     intercept, noise_std = np.zeros((n, d), np.float32), np.zeros((n, d), np.float32)
+    noise_ratio = np.ones((n, d), np.float32)
     own, where = np.zeros((n, n_slots, d + 2), np.float32), np.full((n, n_slots, 2), -1, np.int16)
     for at in range(n):
         slot = 0
@@ -399,7 +404,7 @@ def draw_mechanisms(rng, tables, graphs, states):  # type: ignore[no-untyped-def
             columns, _ = columns_of(tables, node, parents, len(parents))
             usual = draw_mechanism(rng, tables, node, columns, state)
             b, std, coefficients = usual
-            noise_std[at, node] = std
+            noise_std[at, node], noise_ratio[at, node] = std, tables.ratio[b]
             for a in range(len(parents)):
                 weight[at, parents[a], node] = coefficients[a]
             if tables.prior.n_fixed > 0:
@@ -411,8 +416,11 @@ def draw_mechanisms(rng, tables, graphs, states):  # type: ignore[no-untyped-def
                     gram, residual = tables.gram[g, k + 1], tables.gram[g, k + 1, node, d]
                     for a in range(len(coefficients)):
                         residual -= coefficients[a] * gram[columns[a], d]
-                    precision = tables.rows[g, k + 1] + 1 / (value**2 + tables.drift[b])
-                    shift[at, k, node] = residual / precision + std / math.sqrt(precision) * rng.standard_normal()
+                    ratio = tables.ratio[b]
+                    precision = tables.rows[g, k + 1] / ratio + 1 / (value**2 + tables.drift[b])
+                    shift[at, k, node] = (
+                        residual / ratio / precision + std / math.sqrt(precision) * rng.standard_normal()
+                    )
                 elif kind == SOFT:
                     own_std, changed = draw_soft(rng, tables, k, node, columns, value, usual)
                     for a in range(len(parents)):
@@ -422,7 +430,7 @@ def draw_mechanisms(rng, tables, graphs, states):  # type: ignore[no-untyped-def
                     own[at, slot, d + 1] = own_std
                     where[at, slot, 0], where[at, slot, 1] = k, node
                     slot += 1
-    return weight, intercept, noise_std, shift, own, where
+    return weight, intercept, noise_std, noise_ratio, shift, own, where
 
 
 class GramEvidence(AbstractEvidence):
@@ -444,13 +452,16 @@ class GramEvidence(AbstractEvidence):
             for k, ((block, times), own) in enumerate(zip(parts, data.by_context(weight), strict=True)):
                 gram[g, k], rows[g, k] = times * (block.T * own) @ block, times * own.sum()
         square, slope, n = np.square(states.drift.stds), np.square(states.drift.slopes), rows[:, None, 1:]
-        variance = square[None, :, None]
+        ratios = states.drift.noise_ratios
+        variance, ratio = square[None, :, None], ratios[None, :, None]
         sums = gram[:, 1:, :, data.n_variables]
-        total = gram.sum(axis=1)[:, None] - np.einsum("gbk,gki,gkj->gbij", variance / (1 + n * variance), sums, sums)
-        drift_log = np.log(states.drift.probabilities) - 0.5 * np.log1p(n * variance).sum(axis=2)
+        total = gram.sum(axis=1)[:, None] + gram[:, 1:].sum(axis=1)[:, None] * (1 / ratios - 1)[:, None, None]
+        total -= np.einsum("gbk,gki,gkj->gbij", variance / (ratio * (ratio + n * variance)), sums, sums)
+        changes = n * np.log(ratio) + np.log1p(n * variance / ratio)
+        drift_log = np.log(states.drift.probabilities) - 0.5 * changes.sum(axis=2)
         group = np.arange(data.n_variables) % len(weights)
         far = np.ones(rows[0, 1:].shape + data.x.shape[1:])
-        drifts = square, slope, far if states.drift.everywhere else reach(data, rows.mean(axis=0)), drift_log
+        drifts = square, ratios, slope, far if states.drift.everywhere else reach(data, rows.mean(axis=0)), drift_log
         effects = states.kind, states.value, states.hard_log_evidence
         self.tables = GramTables(gram, total, rows, rows.sum(axis=1), group, *drifts, prior, *effects)
 
@@ -462,10 +473,12 @@ class GramEvidence(AbstractEvidence):
         return local_scores(self.tables, np.asarray(nodes, np.int64), parents, states)
 
     def draw_parameters(self, rng: np.random.Generator, graphs: Graphs, states: States) -> dict[str, Labelled]:
-        weight, intercept, noise_std, shift, own, where = draw_mechanisms(rng, self.tables, graphs, states)
+        weight, intercept, noise_std, noise_ratio, shift, own, where = draw_mechanisms(rng, self.tables, graphs, states)
         drawn = {"weight": Labelled(weight, ("source", "target")), "noise_std": Labelled(noise_std, ("node",))}
         if self.tables.prior.n_fixed:
             drawn["intercept"] = Labelled(intercept, ("node",))
+        if (self.tables.ratio != 1).any():
+            drawn["noise_ratio"] = Labelled(noise_ratio, ("node",))
         drawn |= self.states.labelled(states, shift)
         if SOFT in self.states.kind:
             d = self.n_variables

@@ -1,6 +1,6 @@
 """What `effect = "auto"` and a drift that is left open become: chosen by the data before sampling, and said in words.
 
-Four questions, in this order:
+Six questions, in this order:
 
 1. **Are tails heavy?** Rows that are far off then count less (`tails`) in all that follows, unless noise variances
    differ between contexts all the same.
@@ -15,6 +15,15 @@ Four questions, in this order:
 4. **Do slopes differ between contexts?** Where the mechanism is not linear, or is seen through noise, a context that
    moves a parent far shows another slope; where contexts differ in everything, slopes do too. `ContextDrift.slopes`
    allows for it, and is switched on where that explains the data better, since it costs time and next to nothing else.
+   With g the nats per cell by which slopes that drift where parents have moved are better, the model is g nats per cell
+   off the data at least, and `UNSEEN` g is taken for the whole: rows then count as at most 1/(5 g) of each context
+   (`Coarsening.limit`), so that what more rows would make certain is not the discrepancy itself.
+5. **Have contexts the noise of the control?** A control of many sources (batches, donors, perturbed samples) varies
+   more than contexts that were made in one go, and what stands out of its noise is then not what stands out of theirs:
+   `ContextDrift.ratios`, compared by evidence in the same way.
+6. **Do all effects go one way?** Knock-downs lower their target, overexpression raises it. Where most targets found
+   have moved the same way, hard effects whose means are N(±m, (m σ_I)²) for m one of `SIZES` are compared with the
+   best so far, each with its own search: a variable that has moved against the others is then less likely the target.
 """
 
 import math
@@ -35,8 +44,8 @@ from bacadi.inference.completion import searched
 from bacadi.inference.mcmc.start import Structure
 from bacadi.inference.method import Problem
 from bacadi.inference.tails import MOST_SUMS, tail_weights
-from bacadi.model.certainty import SLOPES, ContextDrift
-from bacadi.model.effects import AutoEffect, Effect, ShiftGaussian
+from bacadi.model.certainty import RATIOS, SLOPES, Coarsening, ContextDrift
+from bacadi.model.effects import AutoEffect, Effect, HardGaussian, ShiftGaussian, moments
 from bacadi.model.model import Model
 
 MEDIAN = 0.4549364  # of χ² with one degree of freedom
@@ -44,12 +53,18 @@ MEDIAN_ERROR = 2.33  # standard error of the median of n such numbers, over MEDI
 LEAST_INFLATION, ERRORS = 1.5, 3.0  # what counts as inflated, and by how many standard errors above 1
 WEIGHINGS = 3  # turns of structure and weights of rows
 BETTER = 10.0  # nats by which slopes that drift have to explain the data better
+LIKELIER = 5.0  # nats by which effects that go one way have to: prior odds of 1 to 50, and three sizes tried
+MOVED = "where parents moved"
+UNSEEN = 5.0  # times as much of the discrepancy between model and data as drifting slopes show
+SIZES = (3.0, 10.0, 30.0)  # of effects that go one way, in standard deviations within contexts
+ONE_WAY = 0.6  # of the targets found have to move the same way for that to be tried
 
 
 @dataclass(frozen=True)
 class Chosen:
     """A model without open choices, and why: the log posterior of the best structure by kind of effect and by drift of
-    slopes, in nats, and the inflation of variances (NaN where it cannot be told)."""
+    slopes, in nats, the inflation of variances (NaN where it cannot be told), and by how many nats effects that go one
+    way are better (NaN where that was not tried)."""
 
     model: Model
     weight: Float[np.ndarray, "n d"] | None = None
@@ -57,6 +72,7 @@ class Chosen:
     slopes: dict[str, float] = field(default_factory=dict)
     inflation: float = math.nan
     inflated: bool = False
+    one_way: float = math.nan
 
     def words(self) -> list[str]:
         """What was chosen, in sentences."""
@@ -70,14 +86,22 @@ class Chosen:
                 f"effects: shift, because noise variances differ between contexts {self.inflation:.1f} times as much "
                 "as chance allows, so that a change of variance is no sign of a target"
             )
-        drift = self.model.drift
+        drift, effect = self.model.drift, self.model.effect
+        if self.one_way > LIKELIER and isinstance(effect, HardGaussian):
+            where = "down" if effect.mean_prior_mean < 0 else "up"
+            lines.append(f"effects: hard, nearly all {where} (better by {self.one_way:.0f} nats than either way)")
+        gain = max(self.slopes.values()) - self.slopes["same"] if self.slopes else 0.0
+        if self.slopes and drift is not None and drift.ratios is not None:
+            lines.append(f"noise of contexts differs from the control's (better by {gain:.0f} nats)")
         if self.slopes and drift is not None and any(drift.slopes):
-            gain = max(self.slopes.values()) - self.slopes["same"]
             where = "between all contexts" if drift.everywhere else "where contexts move parents"
             lines.append(
                 f"slopes drift {where} (better by {gain:.0f} nats): the mechanisms are linear only nearby, or are seen "
                 "through noise"
             )
+        limit = None if self.model.coarsening is None else self.model.coarsening.limit
+        if gain and drift is not None and any(drift.slopes) and limit is not None and not drift.everywhere:
+            lines.append(f"rows of a context count as at most {limit:.0f}, since the model is only nearly right")
         if self.weight is not None:
             n = int((self.weight < 1).any(axis=0).sum())
             lines.append(f"tails: heavy in {counted(n, 'variable')}, where rows that are far off count less")
@@ -87,6 +111,8 @@ class Chosen:
         """The same as attributes of a posterior."""
         numbers = {"effects": self.effects, "slopes": self.slopes}
         inflation = None if math.isnan(self.inflation) else round(self.inflation, 4)
+        if not math.isnan(self.one_way):
+            numbers["ways"] = {"either": 0.0, "one": self.one_way}
         return {"chosen": {"words": self.words(), "nats": numbers, "inflation": inflation}}
 
 
@@ -122,15 +148,45 @@ def chosen_model(problem: Problem, over: Callable[[], bool] = never) -> Chosen:
         best, by_kind = first.replace(effect=ShiftGaussian()), {}
     if model.drift is not None:
         return Chosen(best, data.weight, by_kind, {}, inflation, inflated)
-    drifts = {"same": ContextDrift()}
+    drifts = {"same": ContextDrift(), "noise of contexts": RATIOS}
     if collapsed.evidence.tables.prior.n_fixed:
-        drifts |= {"where parents moved": SLOPES, "everywhere": SLOPES.replace(everywhere=True)}
+        drifts |= {MOVED: SLOPES, "everywhere": SLOPES.replace(everywhere=True)}
     # A target that is taken for hard says nothing of slopes: only what is untouched does.
     seen = first if inflated else best
     slopes = {key: _log_posterior(problem, seen.replace(drift=drift), structure) for key, drift in drifts.items()}
-    which = max(slopes, key=lambda key: slopes[key] + (BETTER if key == "same" else 0.0))
-    compared = by_kind if len(by_kind) > 1 else {}
-    return Chosen(best.replace(drift=drifts[which]), data.weight, compared, slopes, inflation, inflated)
+    # A noise that is the same in all contexts is among the ratios, so that nothing but time is lost by them.
+    least = {"same": 0.0, "noise of contexts": 0.0}
+    which = max(slopes, key=lambda key: slopes[key] - least.get(key, BETTER))
+    compared, best = by_kind if len(by_kind) > 1 else {}, best.replace(drift=drifts[which])
+    if which == MOVED and model.coarsening is None:
+        gain = (slopes[MOVED] - slopes["same"]) / data.x.size
+        best = best.replace(coarsening=Coarsening(limit=1 / (UNSEEN * gain)))
+    one_way = math.nan
+    if compared and _name(first.effect) == "hard" and not any(drifts[which].slopes):
+        best, one_way = _one_way(problem, best, structure, over)
+    return Chosen(best, data.weight, compared, slopes, inflation, inflated, one_way)
+
+
+def _one_way(problem: Problem, model: Model, structure: Structure, over: Callable[[], bool]) -> tuple[Model, float]:
+    """The model with hard effects that go one way if that is likelier, and by how many nats (NaN: not tried)."""
+    knowledge = problem.scaled_knowledge
+    if knowledge.effects is not None or np.isinf(knowledge.target_log_odds).all():
+        return model, math.nan
+    moved = moments(problem.standardized).mean[structure.states > 0]
+    up = float(np.mean(moved > 0)) if len(moved) else 0.5
+    if max(up, 1 - up) < ONE_WAY:
+        return model, math.nan
+    noise = HardGaussian().noise.replace(widths=(1.0,))
+    sign = 1.0 if up > 0.5 else -1.0
+    aimed = [model.replace(effect=HardGaussian(noise, sign * size, size)) for size in SIZES]
+    best = max(aimed, key=lambda one: _log_posterior(problem, one, structure))
+    found = []
+    for one in (model, best):
+        collapsed = collapse(one, problem.standardized, knowledge)
+        again = searched(np.random.default_rng(0), collapsed, problem.standardized, structure, over)
+        found.append(collapsed.log_posterior(again.graph, again.states))
+    gain = found[1] - found[0]
+    return (best if gain > LIKELIER else model), gain
 
 
 def _weighed(

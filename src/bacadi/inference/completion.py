@@ -100,6 +100,7 @@ def draw_mechanisms_of(
     m, d = states.shape
     usual = drawn["weight"].values[0], _of(drawn, "intercept", np.zeros(d)), drawn["noise_std"].values[0]
     weight, intercept, noise_std = (np.repeat(part[None].astype(float), m + 1, axis=0) for part in usual)
+    noise_std[1:] *= np.sqrt(_of(drawn, "noise_ratio", np.ones(d)))
     kind = np.vstack([np.zeros((1, d), np.int8), evidence.states.kind[states]])
     hard = kind == EffectKind.HARD
     if hard.any():

@@ -241,8 +241,9 @@ def _draws(problem: Problem, data: ContextData, posterior: Posterior) -> Iterato
     at = usable[np.minimum(np.searchsorted(cumulative, (np.arange(n) + 0.5) / n * cumulative[-1]), len(usable) - 1)]
     rows = np.concatenate([graphs[at].reshape(n, -1), every[at].reshape(n, -1)], axis=1)
     _, first, times = np.unique(rows, axis=0, return_index=True, return_counts=True)
-    # With drift every context has a mean of its own, target or not, and means say nothing.
-    regressions = _Regressions(data, max((problem.model.drift or ContextDrift()).stds) > 0)
+    # With drift every context has a mean of its own, target or not, and means say nothing; nor do variances where those
+    # of contexts may differ from the control's.
+    regressions = _Regressions(data, problem.model.drift or ContextDrift())
     for i, weight in zip(at[first], times, strict=True):
         kind = np.vstack([np.zeros(d, np.int8), kinds[every[i]]])
         yield float(weight), regressions.residuals(graphs[i], kind)
@@ -251,8 +252,8 @@ def _draws(problem: Problem, data: ContextData, posterior: Posterior) -> Iterato
 class _Regressions:
     """Least squares given parents and kinds of effect, each made once."""
 
-    def __init__(self, data: ContextData, drifts: bool) -> None:
-        self.data, self.drifts = data, drifts
+    def __init__(self, data: ContextData, drift: ContextDrift) -> None:
+        self.data, self.drifts, self.same_noise = data, max(drift.stds) > 0, bool((drift.noise_ratios == 1).all())
         self.block = data.block
         self.made: dict[tuple[int, bytes, bytes], tuple[np.ndarray, np.ndarray]] = {}
 
@@ -264,7 +265,7 @@ class _Regressions:
             if key not in self.made:
                 self.made[key] = self._column(j, np.flatnonzero(graph[:, j]), kind[:, j])
             left[:, j], fitted[:, j] = self.made[key]
-        untouched = (kind == EffectKind.NONE) | (kind == EffectKind.SHIFT)
+        untouched = ((kind == EffectKind.NONE) | (kind == EffectKind.SHIFT)) & self.same_noise
         return Residuals(left, fitted, (kind == EffectKind.NONE) & (not self.drifts), untouched)
 
     def _column(

@@ -32,6 +32,7 @@ from bacadi.posterior.summaries import ancestor_probabilities
 from bacadi.simulate.task import Task
 
 Values = dict[str, float]
+SURE = 0.9  # the probability from which on a false target counts as one
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +128,7 @@ def evaluate(posterior: Posterior, task: Task, modules: Sequence[str] = ()) -> V
     - Graphs: `expected_sid`, `expected_shd`. Of draws with an equivalence class (parameter `cpdag`) the SID is the
       midpoint of `expected_sid_lower` and `expected_sid_upper`, and SHD is to the true interventional CPDAG.
     - Edges: `edge_average_precision`, `edge_auprc`, `edge_prevalence`; undirected ones in the method's favour.
-    - Targets: `target_average_precision`, `target_auprc`, `target_prevalence`, `target_top_accuracy`.
+    - Targets: `target_average_precision`, `target_auprc`, `target_prevalence`, `target_top_accuracy`, `false_targets`.
     - Classes: `expected_class_shd`, `consensus_class_shd`, between interventional CPDAGs under the true targets.
     - Ancestors: `ancestral_average_precision`, `ancestral_prevalence`, `expected_ancestral_shd`.
     - Calibration of edges and of targets: `edge_calibration_error`, `edge_brier`, `edge_brier_reliability`,
@@ -286,6 +287,7 @@ def edge_calibration(c: Comparison) -> Values:
     target_auprc="1 is best; no target at all: above .5",
     target_prevalence="no score: share of targets",
     target_top_accuracy="1 is best; looks at one target a context",
+    false_targets="0 is best; naming none gets it",
 )
 def targets(c: Comparison) -> Values:
     """How targets are ranked."""
@@ -295,6 +297,7 @@ def targets(c: Comparison) -> Values:
         "target_auprc": ranking.target_auprc(probabilities, truth),
         "target_prevalence": ranking.target_prevalence(truth),
         "target_top_accuracy": ranking.top_target_accuracy(probabilities, truth),
+        "false_targets": float(((probabilities >= SURE) & (truth == 0)).sum()),
     }
 
 

@@ -25,6 +25,9 @@ class ContextDrift(Choice):
     parent that moved most has moved (`evidence.gram.reach`): nothing changes where no parent has moved. With
     `everywhere` r is 1, for contexts that differ in everything.
 
+    A control that was made of many sources varies more than a context that was made in one go. With ρ the entry of
+    `ratios` beside τ, the noise of variable j has the variance ρσ_j² in all contexts but the control (None: σ_j²).
+
     >>> ContextDrift((0.0, 0.5), (0.0, 0.1), (0.9, 0.1)).probabilities.tolist()
     [0.9, 0.1]
     """
@@ -33,6 +36,7 @@ class ContextDrift(Choice):
     slopes: tuple[float, ...] = option((0.0, 0.0, 0.0, 0.0), least=0)
     shares: tuple[float, ...] | None = option((0.4, 0.2, 0.2, 0.2), above=0)
     everywhere: bool = False
+    ratios: tuple[float, ...] | None = option(None, above=0, none="none")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -42,6 +46,18 @@ class ContextDrift(Choice):
             raise ConfigError(f"{what}; give as many of each, at least one, 0 for no drift.")
         if self.shares is not None and (len(self.shares) != n or abs(sum(self.shares) - 1) > 1e-9):
             raise ConfigError(f"shares is {list(self.shares)}; give {n} numbers above 0 that add to 1.")
+        if self.ratios is not None and len(self.ratios) != n:
+            raise ConfigError(f"ratios is {list(self.ratios)}; give {n} numbers above 0, one for each of stds.")
+
+    @property
+    def is_any(self) -> bool:
+        """Whether contexts may differ in anything but their targets."""
+        return any(self.stds) or any(self.slopes) or bool((self.noise_ratios != 1).any())
+
+    @property
+    def noise_ratios(self) -> Float[np.ndarray, " B"]:
+        """`ratios`, or 1 for each of `stds`."""
+        return np.ones(len(self.stds)) if self.ratios is None else np.array(self.ratios)
 
     @property
     def probabilities(self) -> Float[np.ndarray, " B"]:
@@ -53,6 +69,13 @@ NO_DRIFT = ContextDrift((0.0,), (0.0,), (1.0,))
 SLOPES = ContextDrift((0.0, 0.1, 0.3, 0.0, 0.0, 1.0), (0.0, 0.0, 0.0, 0.1, 0.3, 0.3), (0.4, *(0.12,) * 5))
 """Drift of intercepts and of slopes, for data that want it: `inference.auto` compares it, also with `everywhere`, with
 the default."""
+RATIOS = ContextDrift(
+    stds=(0.0, 0.1, 0.3, 1.0) + (0.0, 0.1, 0.3) * 3,
+    slopes=(0.0,) * 13,
+    shares=(0.2, 0.1, 0.1, 0.2) + (0.08, 0.04, 0.04) + (0.06, 0.03, 0.03) * 2,
+    ratios=(1.0,) * 4 + (0.25,) * 3 + (0.0625,) * 3 + (4.0,) * 3,
+)
+"""Drift of intercepts, and a noise in contexts that is not the control's."""
 
 
 class Coarsening(Choice):

@@ -19,6 +19,7 @@ from bacadi.model.mechanism import AbstractMechanism, GaussianMechanism, Theta
 from bacadi.model.network import CausalNetwork, Effects
 from bacadi.model.neural import Layer, NeuralGaussian, NeuralTheta
 from bacadi.simulate.task import AbstractSpec, Task, labelled_data, standardized
+from bacadi.simulate.violations import AbstractViolation
 
 Graph = Int8[np.ndarray, "d d"]
 Targets = Int8[np.ndarray, "m d"]
@@ -289,7 +290,7 @@ class SyntheticSpec(AbstractSpec):
     """A synthetic task but for its seed: the graph, the mechanisms, the interventions and how much data there are.
 
     `mechanism` says how true parameters are drawn; an `AbstractMechanism` in its place draws its own, its noise
-    included, and `noise` is then not used.
+    included, and `noise` is then not used. A `violation` breaks an assumption of the model in the training rows.
 
     >>> SyntheticSpec(n_variables=5).interventions.rows_per_context
     10
@@ -303,6 +304,7 @@ class SyntheticSpec(AbstractSpec):
     held_out: HeldOut = HeldOut()
     n_observational: int = option(100, least=0)
     standardize: bool = False
+    violation: AbstractViolation | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -310,7 +312,7 @@ class SyntheticSpec(AbstractSpec):
         self._check_targets(self.interventions.targets_per_context)
 
     def draw(self, seed: int) -> Task:
-        streams = [np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(6)]
+        streams = [np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(7)]
         d = self.n_variables
         graph = self.graph.draw(streams[0], d)
         network = CausalNetwork(graph, *self._parameters(streams[1], graph, self.noise.draw_std(streams[2], d)))
@@ -325,6 +327,7 @@ class SyntheticSpec(AbstractSpec):
         held_out_effects = test.effect.draw(streams[5], test.draw_targets(streams[5], d), base)
         held_out = _sample(streams[5], network, held_out_effects, (0, test.rows_per_context))
         task = Task(seed, graph, effects, data, held_out_effects, held_out, network, network.noise_std, self)
+        task = task if self.violation is None else self.violation.applied(streams[6], task)
         return standardized(task) if self.standardize else task
 
     def _parameters(self, rng: np.random.Generator, graph: Graph, noise_std: PerVariable) -> Parameters:

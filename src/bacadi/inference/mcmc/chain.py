@@ -154,7 +154,8 @@ def no_tables() -> GramTables:
     empty = np.zeros((1, 1))
     prior = Regression(0, True, np.ones(1), empty, np.ones(1), np.ones(1), np.ones(1), empty, empty)
     gram, one, group = np.zeros((1, 1, 1, 1)), np.zeros(1), np.zeros(1, np.int64)
-    return GramTables(gram, gram, empty, one, group, one, one, empty, empty, prior, np.zeros(1, np.int8), one, empty)
+    drifts = one, one, one, empty, empty
+    return GramTables(gram, gram, empty, one, group, *drifts, prior, np.zeros(1, np.int8), one, empty)
 
 
 def new_work(d: int, m: int, n_states: int) -> Work:

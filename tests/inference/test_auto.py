@@ -1,0 +1,69 @@
+"""What is left open is chosen by the data: noise of contexts, effects that go one way, how many rows count.
+
+Each test is of data on which the choice is beyond doubt; a choice that is not asked for has to stay away.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bacadi.data.contexts import ContextData
+from bacadi.inference.auto import LIKELIER, MOVED, UNSEEN, Chosen, chosen_model
+from bacadi.inference.fit import _problem
+from bacadi.model.certainty import Coarsening
+from bacadi.model.effects import HardGaussian
+from bacadi.model.model import Model
+from bacadi.simulate import Interventions, SyntheticSpec, Task, simulate
+from bacadi.simulate.synthetic import HardAt
+from bacadi.simulate.violations import MeasurementNoise, drawn_again
+
+
+def chosen(data: ContextData, known: np.ndarray | None = None) -> Chosen:
+    return chosen_model(_problem(data, Model(), None, known, 0))
+
+
+def task(seed: int, rows: int = 4, mean: float | None = None) -> Task:
+    effect = {} if mean is None else {"effect": HardAt(mean, 0.1)}
+    return simulate(
+        SyntheticSpec(8, n_observational=40, interventions=Interventions(rows_per_context=rows, **effect)), seed
+    )
+
+
+@pytest.mark.parametrize("ratio", [1.0, 0.1])
+def test_contexts_of_less_noise_than_the_control_are_seen(ratio: float) -> None:
+    truth = task(1)
+    scale = np.where(truth.data.context > 0, ratio**0.5, 1.0)[:, None]
+    x = drawn_again(truth, scale * np.random.default_rng(2).normal(size=truth.data.x.shape))
+    found = chosen(replace(truth.data, x=x))
+    gain = found.slopes["noise of contexts"] - found.slopes["same"]
+    assert (gain > LIKELIER) == (ratio < 1)
+    assert (found.model.drift is not None and found.model.drift.ratios is not None) == (ratio < 1)
+    assert any("noise of contexts" in line for line in found.words()) == (ratio < 1)
+
+
+@pytest.mark.parametrize(("mean", "way"), [(-2.0, -1), (2.0, 1), (None, 0)])
+def test_effects_that_all_go_one_way_are_seen(mean: float | None, way: int) -> None:
+    found = chosen(task(3, 2, mean).data)
+    effect = found.model.effect
+    assert np.sign(getattr(effect, "mean_prior_mean", 0.0)) == way
+    assert any("nearly all" in line for line in found.words()) == (way != 0)
+    assert (found.one_way > LIKELIER) == (way != 0)
+
+
+@pytest.mark.parametrize("noisy", [False, True])
+def test_rows_count_as_fewer_where_the_model_is_seen_to_be_off(noisy: bool) -> None:
+    spec = SyntheticSpec(8, n_observational=400, interventions=Interventions(rows_per_context=80))
+    found = chosen(simulate(replace(spec, violation=MeasurementNoise() if noisy else None), 5).data)
+    assert (found.model.coarsening is not None) == noisy
+    if found.model.coarsening is not None:
+        gain = (found.slopes[MOVED] - found.slopes["same"]) / (8 * (400 + 8 * 80))
+        assert found.model.coarsening == Coarsening(limit=1 / (UNSEEN * gain))
+        assert any("count as at most" in line for line in found.words())
+
+
+def test_known_targets_have_no_way_to_go() -> None:
+    truth = task(3, 2, -2.0)
+    found = chosen(truth.data, truth.targets.astype(float))
+    assert np.isnan(found.one_way) and "ways" not in found.attrs()["chosen"]["nats"]
+    assert not isinstance(found.model.effect, HardGaussian) or found.model.effect.mean_prior_mean == 0
