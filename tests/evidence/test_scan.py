@@ -22,13 +22,14 @@ D, M = 7, 40
 DRIFT = ContextDrift((0.0, 0.4, 2.0), (0.0, 0.0, 0.0), (0.5, 0.2, 0.3))
 SLOPES = ContextDrift((0.0, 0.4, 2.0), (0.7, 0.0, 0.5), (0.5, 0.2, 0.3))
 MIXTURE = EffectMixture((HardGaussian(), ShiftGaussian(1.5, (1.0,)), ScaleGaussian((0.25, 4.0))))
-SOFT = EffectMixture((HardGaussian(), SoftGaussian((0.8,)), SoftGaussian((), True)))
+SOFT = EffectMixture((HardGaussian(), SoftGaussian((0.8,))))
 
 CASES: dict[str, tuple[Mechanism, Effect, ContextDrift]] = {
     "noise inferred": (LinearGaussian(InferredNoise(), 1.0, 2.0), MIXTURE, DRIFT),
     "noise known": (LinearGaussian(FixedNoise(0.7), 1.0, None), MIXTURE, DRIFT),
     "BGe": (BGe(), HardGaussian(), NO_DRIFT),
     "soft": (LinearGaussian(InferredNoise(), 1.0, 2.0), SOFT, DRIFT),
+    "drawn anew": (LinearGaussian(InferredNoise(), 1.0, 2.0), SoftGaussian((), True), DRIFT),
     "slopes": (LinearGaussian(InferredNoise(), 1.0, 2.0), MIXTURE, SLOPES),
 }
 
@@ -85,7 +86,8 @@ def test_single_changes_are_those_of_the_plain_scores(
     name: str, data: tuple[bool, bool], few: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     of = evidence(name, data_of(*data), few, monkeypatch)
-    for node, parents, state in zip(*requests(6, of.states.n_states), strict=True):
+    nodes, *rest = requests(6, of.states.n_states)
+    for node, parents, state in zip(nodes.tolist(), *rest, strict=True):
         toggled, of_state = np.empty((1, D)), np.empty((1, M, of.states.n_states))
         single_changes(of.tables, node, parents[None], state[None], toggled, of_state)
         now = of.log_evidence(node, parents, state)

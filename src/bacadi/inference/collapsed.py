@@ -17,8 +17,8 @@ from bacadi.inference.mcmc.start import fit_hyperparameters
 from bacadi.inference.method import AbstractMethod, Monitor, Problem
 from bacadi.model.effects import HardGaussian
 from bacadi.model.knowledge import KnownEffects
-from bacadi.posterior.store import MOST_DENSE
 
+MOST_EFFECTS = 1e7  # draws x contexts x variables up to which all have effects, those that are no targets too
 CHOICE_SHARE = 0.15  # of a time budget, at most, for the choice of effect and drift
 
 
@@ -71,8 +71,8 @@ def posterior_fields(
     """
     shape, every_graph, every_state = graphs.shape[:2], flat(graphs), flat(states)
     drawn, states_of = collapsed.evidence.draw_parameters(rng, every_graph, every_state), collapsed.evidence.states
-    # Effects of so many variables are kept where they act: elsewhere nothing reads them, and they are most numbers.
-    acts = states_of.kind[every_state] == EffectKind.HARD if problem.data.n_variables > MOST_DENSE else None
+    # So many effects are kept where they act: elsewhere nothing reads them, and they are most of all numbers.
+    acts = states_of.kind[every_state] == EffectKind.HARD if every_state.size > MOST_EFFECTS else None
     given = problem.model.effect, problem.standardized, len(every_graph), states_of.power
     drawn |= draw_hard_effects(rng, *given, acts)
     hard, effects = hard_part(problem.model.effect), problem.scaled_knowledge.effects

@@ -184,7 +184,7 @@ def compiled_target(collapsed: CollapsedPosterior, data: ContextData, weights: M
     tables = chain.PriorTables(odds, fixed, prior.over_orders, by_degree, degree, prior.max_parents, *states)
     move_sum = np.cumsum(_move_weights(weights, evidence))
     drawn = proposals(edge_weights(data), target_weights(data), move_sum)
-    return CompiledTarget(evidence.tables or chain.no_tables(), tables, drawn)
+    return _row_by_row(CompiledTarget(evidence.tables or chain.no_tables(), tables, drawn))
 
 
 def proposals(
@@ -278,3 +278,10 @@ def empty_memory(rng: np.random.Generator, evidence: AbstractEvidence) -> Memory
     states = states.reshape(d, m, t)
     states[:, :, :1] = 0  # of most states, which need not be looked at
     return Memory(inline, np.zeros(size, np.uint64), np.zeros(size), nodes.reshape(d, d + 1), states)
+
+
+def _row_by_row(value):  # type: ignore[no-untyped-def]
+    """Nested tuples of arrays, each in C order: for another one everything would be compiled anew, and slower."""
+    if isinstance(value, np.ndarray):
+        return np.require(value, requirements=["C", "W"])
+    return type(value)(*(_row_by_row(item) for item in value)) if isinstance(value, tuple) else value
