@@ -120,11 +120,9 @@ def write_table(data: ContextData, path: Path) -> Path:
 
 def probabilities(path: Path, rows: tuple[str, ...], columns: tuple[str, ...]) -> np.ndarray:
     """A matrix from a table with a name, another name and a probability in every line; what is left out is 0."""
-    found = np.zeros((len(rows), len(columns)))
-    for first, second, probability in pd.read_csv(path, dtype={0: str, 1: str}, usecols=[0, 1, 2]).itertuples(
-        index=False
-    ):
-        found[rows.index(first), columns.index(second)] = probability
+    table, found = pd.read_csv(path, dtype={0: str, 1: str}, usecols=[0, 1, 2]), np.zeros((len(rows), len(columns)))
+    first, second, probability = (table.iloc[:, at] for at in range(3))
+    found[pd.Index(rows).get_indexer(first), pd.Index(columns).get_indexer(second)] = probability
     return found
 
 

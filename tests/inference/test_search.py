@@ -9,6 +9,7 @@ import pytest
 from bacadi.data.contexts import ContextData, mean_shift_z
 from bacadi.evidence.collapsed import CollapsedPosterior
 from bacadi.evidence.reading import collapse
+from bacadi.evidence.scan import single_changes
 from bacadi.graph.dag import is_acyclic
 from bacadi.inference.mcmc import search
 from bacadi.inference.mcmc.chain import CompiledTarget
@@ -121,3 +122,20 @@ def test_the_truth_is_found_where_the_data_tell_it(seed: int) -> None:
     orders = (causal_order(rng, mean_shift_z(data), collapsed.prior) for _ in range(search.RESTARTS))
     best = collapsed.log_posterior(*search.optima(rng, target, orders)[0])
     assert best > collapsed.log_posterior(of.graph, of.effects.targets) - 1e-6
+
+
+def test_short_lists_end_where_no_single_change_of_a_parent_or_state_helps() -> None:
+    """From 97 candidates on only some of them are scored in every round, all of them in the last one."""
+    collapsed, data, target = problem(simulate(SyntheticSpec(110, n_observational=50), 0))
+    found = search.along(causal_order(np.random.default_rng(0), mean_shift_z(data), collapsed.prior), target)
+    search.search_all(target, found)
+    prior = collapsed.prior
+    for node in found.order[97::4]:
+        parents, states = found.parents[node][None], found.states[node][None]
+        toggled, of_state = np.empty((1, 110)), np.empty((1, 110, prior.state_log_prior.shape[2]))
+        single_changes(target.tables, node, parents, states, toggled, of_state)
+        gain = toggled[0] + np.where(parents[0], -1, 1) * prior.edge_log_odds[:, node]
+        before = found.place < found.place[node]
+        assert gain[before].max() < 1e-5
+        log_prior = prior.state_log_prior[:, node]
+        assert (of_state[0] + log_prior - log_prior[np.arange(110), states[0]][:, None]).max() < 1e-5

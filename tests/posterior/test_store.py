@@ -187,3 +187,27 @@ def test_a_failed_write_keeps_the_old_file_and_leaves_nothing(posterior, tmp_pat
 def test_an_attribute_of_the_store_is_not_overwritten(posterior, tmp_path):
     with pytest.raises(ValueError, match="schema_version"):
         save(replace(posterior, attrs={"schema_version": 7}), tmp_path / "posterior.nc")
+
+
+def test_sparse_draws_of_many_variables_are_read_back_as_they_were(tmp_path):
+    """Beyond 200 variables arrays of mostly zeros are written by their entries, others as they are; -0 is an entry."""
+    rng, d, m = np.random.default_rng(0), 201, 2
+    graph = np.triu(rng.random((2, 3, d, d)) < 0.01, 1).astype(np.int8)
+    weight = np.where(graph, rng.normal(size=graph.shape), 0).astype(np.float32)
+    weight[0, 0, 5, 3], weight[1, 2, 7, 7] = -0.0, np.nan
+    targets = (rng.random((2, 3, m, d)) < 0.02).astype(np.int8)
+    parameters = {
+        "weight": Labelled(weight, ("source", "target")),
+        "full": Labelled(rng.normal(size=(2, 3, m, d)), ("context", "node")),
+        "nothing": Labelled(np.zeros((2, 3, m, d)), ("context", "node")),
+    }
+    names = tuple(f"x{j}" for j in range(d)), ("a", "b")
+    posterior = Posterior(graph, targets, np.full((2, 3), -np.log(6)), *names, parameters)
+    path = tmp_path / "posterior.nc"
+    posterior.save(path)
+    assert_same(Posterior.load(path), posterior)
+    assert np.signbit(Posterior.load(path).parameters["weight"].values[0, 0, 5, 3])
+    assert path.stat().st_size < 0.3 * (graph.nbytes + weight.nbytes)
+    with h5py.File(path) as file:
+        assert "graph" not in file["posterior"] and file["posterior/graph_number"].shape == (2, 3)
+        assert "full" in file["posterior"]

@@ -5,7 +5,7 @@ from functools import singledispatch
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from scipy.special import logsumexp
 
 from bacadi.data.contexts import ContextData
@@ -95,29 +95,50 @@ def hard_part(effect: Effect) -> HardGaussian | None:
 
 
 def draw_hard_effects(
-    rng: np.random.Generator, effect: Effect, data: ContextData, n: int, power: Power = None
+    rng: np.random.Generator,
+    effect: Effect,
+    data: ContextData,
+    n: int,
+    power: Power = None,
+    only: Bool[np.ndarray, "n M d"] | None = None,
 ) -> dict[str, Labelled]:
     """Means and noise of hard effects from p(μ, σ_I | D, targeted), n sets; nothing for the other kinds.
 
     They do not depend on the mechanism. The width of the prior comes first, then σ_I, then
-    μ | σ_I ~ N(shrunken mean, σ_I² / (n_k + 1 / ratio)).
+    μ | σ_I ~ N(shrunken mean, σ_I² / (n_k + 1 / ratio)). With `only` they are drawn there, and 0 elsewhere.
     """
     hard = hard_part(effect)
     if hard is None:
         return {}
     sums, noise = moments(data, power), hard.noise.conjugate()
-    count, offset = sums.n_rows, sums.mean - hard.mean_prior_mean
-    dims, shape = ("context", "node"), (n, *offset.shape)
+    offset = sums.mean - hard.mean_prior_mean
     ratios, by_width, log_p = hard_by_width(hard, sums)
-    cumulative = np.cumsum(np.exp(log_p - logsumexp(log_p, axis=0)), axis=0)
-    width = (rng.random(shape) > cumulative[:-1, None]).sum(axis=0)
-    ratio, squares = ratios[width, 0, 0], np.take_along_axis(by_width, width, axis=0)
-    labelled = {}
+    cumulative = np.cumsum(np.exp(log_p - logsumexp(log_p, axis=0)), axis=0)[:-1]
+    dims, whole, count = ("context", "node"), (n, *offset.shape), np.broadcast_to(sums.n_rows, offset.shape)
+    shape: tuple[int, ...] = whole
+    if only is None:
+        cumulative = cumulative[:, None]
+    else:
+        _, k, j = np.nonzero(only)
+        count, offset, by_width, cumulative = (array[..., k, j] for array in (count, offset, by_width, cumulative))
+        shape = offset.shape
+
+    def labelled(values: Float[np.ndarray, "..."]) -> Labelled:
+        if only is None:
+            return Labelled(values.astype(np.float32), dims)
+        spread = np.zeros(whole, np.float32)
+        spread[only] = values
+        return Labelled(spread, dims)
+
+    width = (rng.random(shape) > cumulative).sum(axis=0)
+    ratio = ratios[width, 0, 0]
+    squares = np.take_along_axis(by_width, width if only is None else width[None], axis=0).reshape(shape)
+    found = {}
     if noise.variance is None:
         std = np.sqrt((noise.scale + 0.5 * squares) / rng.gamma(noise.shape + 0.5 * count, size=shape))
-        labelled["effect_noise_std"] = Labelled(std.astype(np.float32), dims)
+        found["effect_noise_std"] = labelled(std)
     else:
         std = np.full(shape, noise.variance**0.5)
     precision = count + 1 / ratio
     mean = hard.mean_prior_mean + offset * count / precision + std / np.sqrt(precision) * rng.standard_normal(shape)
-    return labelled | {"effect_mean": Labelled(mean.astype(np.float32), dims)}
+    return found | {"effect_mean": labelled(mean)}

@@ -20,6 +20,9 @@ n rows, its Gram matrix A enters as
     scale       the same with ρ times the ratio of variances of the effect,
     soft        A/ρ - A_Z' (A_ZZ + ρ V⁻¹)⁻¹ A_Z/ρ, for coefficients that change by N(0, σ² V),
     hard        not at all; nor where a soft effect draws all parameters anew, which then have an evidence of their own.
+
+A context of few rows keeps them, n x d numbers in place of d x d, and the pieces of A are made from them where a score
+needs some (`context_block`).
 """
 
 import math
@@ -38,7 +41,9 @@ from bacadi.model.integrated import BGe
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.noise import LOG_2PI
 
+NODE = np.int16  # type of the number of a variable in a list of parents; lists of all chains are most of their memory
 LEAST_VARIANCE = 1e-12  # of a change that does not happen
+FEW = 0.1  # rows of a context per column, at most, where it keeps them in place of its Gram matrix
 HARD, SHIFT, SCALE, SOFT = (int(EffectKind[name]) for name in ("HARD", "SHIFT", "SCALE", "SOFT"))
 
 
@@ -63,18 +68,24 @@ class Regression(NamedTuple):
 
 
 class GramTables(NamedTuple):
-    """Everything a local score depends on; column d of `gram` belongs to the column of ones.
+    """Everything a local score depends on; column d of all sums belongs to the column of ones.
 
     Where rows count differently for every node (`ContextData.weight`) all sums are by node (G = d), else they are of
-    all nodes together (G = 1); `group` has the index of a node. `total[g, b]` is the sum over contexts that are all
-    untouched, drift by τ² = `drift[b]` and have a noise variance ρ = `ratio[b]` times that of the control, which adds
-    `drift_log[g, b]` to the log evidence: the log share of this pair and the determinants of all contexts. Where
-    context k has moved a parent by `reach[k, i]`, all coefficients change there with a variance of `slope[b]` times the
-    largest reach.
+    all nodes together (G = 1); `group` has the index of a node. Context k has its Gram matrix in `gram[g, at_gram[k]]`
+    or, where that is -1, its rows in columns `first_row[k]` to `first_row[k + 1]` of `few`, to be multiplied by
+    `row_root[g]`, the roots of their weights. `total[g, :, :, b]` is the sum over all contexts, the control included,
+    where they are untouched, drift by τ² = `drift[b]` and have a noise variance ρ = `ratio[b]` times that of the
+    control, which adds `drift_log[g, b]` to the log evidence: the log share of this pair and the determinants of all
+    contexts. Where context k has moved a parent by `reach[k, i]`, all coefficients change there with a variance of
+    `slope[b]` times the largest reach.
     """
 
-    gram: Float[np.ndarray, "G K D D"]
-    total: Float[np.ndarray, "G B D D"]
+    gram: Float[np.ndarray, "G C D D"]
+    at_gram: Int[np.ndarray, " M"]
+    few: Float[np.ndarray, "D N"]
+    row_root: Float[np.ndarray, "G N"]
+    first_row: Int[np.ndarray, " M+1"]
+    total: Float[np.ndarray, "G D D B"]
     rows: Float[np.ndarray, "G K"]
     n_rows: Float[np.ndarray, " G"]
     group: Int[np.ndarray, " d"]
@@ -99,32 +110,47 @@ def regression(n_fixed: int, precision: Float[np.ndarray, "d D"], noise: tuple[A
 
 
 @compiled
-def regression_log_evidence(prior, columns, matrix, n_rows):  # type: ignore[no-untyped-def]
-    """log p(y | Z) without ½ log |Λ| of width 1, from the lower half of the Gram matrix of (Z, y).
+def log_sum(one, other):  # type: ignore[no-untyped-def]
+    """log(exp(one) + exp(other))."""
+    return max(one, other) + math.log1p(math.exp(-abs(one - other)))
+
+
+@compiled
+def noise_constant(prior, node, n_parents, n_rows):  # type: ignore[no-untyped-def]
+    """What the noise adds to log p(y | Z) whatever the residual: the same for all widths and drifts."""
+    if prior.noise_known:
+        return n_rows * (LOG_2PI + math.log(prior.variance[node]))
+    return prior.log_normaliser[node, n_parents] + math.lgamma(prior.shape[n_parents] + 0.5 * n_rows)
+
+
+@compiled
+def regression_log_evidence(prior, columns, matrix, n_rows, noise):  # type: ignore[no-untyped-def]
+    """log p(y | Z) without ½ log |Λ| of width 1, from the lower half of the Gram matrix of (Z, y); `noise` is
+    `noise_constant`.
 
     Its upper half is overwritten.
     """
-    log_p = width_log_evidence(prior, 0, columns, matrix, n_rows)
+    log_p = width_log_evidence(prior, 0, columns, matrix, n_rows, noise)
     n_widths = len(prior.width_squares)
     if n_widths == 1:
         return log_p
     for w in range(1, n_widths):
-        other = width_log_evidence(prior, w, columns, matrix, n_rows)
-        log_p = max(log_p, other) + math.log1p(math.exp(-abs(log_p - other)))
+        log_p = log_sum(log_p, width_log_evidence(prior, w, columns, matrix, n_rows, noise))
     return log_p - math.log(n_widths)
 
 
 @compiled
-def width_log_evidence(prior, w, columns, matrix, n_rows):  # type: ignore[no-untyped-def]
+def width_log_evidence(prior, w, columns, matrix, n_rows, noise):  # type: ignore[no-untyped-def]
     """log p(y | Z) without ½ log |Λ| of width 1, given one of the widths.
 
-    The transposed Cholesky factor overwrites the upper half of the matrix but for its diagonal.
+    The transposed Cholesky factor overwrites the upper half of the matrix but for its diagonal; one more row of the
+    matrix is scratch space.
     """
     size, node = len(columns), columns[-1]
     n_parents = size - 1 - prior.n_fixed
     shrink = 1.0 / prior.width_squares[w]
-    log_det, product = 0.0, 1.0
-    diagonal = np.empty(size)
+    log_det, product, residual = 0.0, 1.0, 0.0
+    diagonal = matrix[size]
     for a in range(size):
         for b in range(a):
             value = matrix[a, b]
@@ -149,11 +175,9 @@ def width_log_evidence(prior, w, columns, matrix, n_rows):  # type: ignore[no-un
             residual = max(value, 0.0)
     log_det += math.log(product)
     if prior.noise_known:
-        variance = prior.variance[node]
-        return -0.5 * (n_rows * (LOG_2PI + math.log(variance)) + residual / variance + log_det)
+        return -0.5 * (noise + residual / prior.variance[node] + log_det)
     shape = prior.shape[n_parents] + 0.5 * n_rows
-    log_p = prior.log_normaliser[node, n_parents] + math.lgamma(shape)
-    return log_p - shape * math.log(prior.scale[node] + 0.5 * residual) - 0.5 * (n_rows * LOG_2PI + log_det)
+    return noise - shape * math.log(prior.scale[node] + 0.5 * residual) - 0.5 * (n_rows * LOG_2PI + log_det)
 
 
 @compiled
@@ -170,11 +194,45 @@ def columns_of(tables, node, parents, n_parents):  # type: ignore[no-untyped-def
 
 
 @compiled
-def gather(gram, columns, matrix):  # type: ignore[no-untyped-def]
-    """Copy the lower half of the columns of a Gram matrix that a regression needs."""
-    for a in range(len(columns)):
-        for b in range(a + 1):
-            matrix[a, b] = gram[columns[a], columns[b]]
+def next_touched(state, k):  # type: ignore[no-untyped-def]
+    """The first context from k on whose state is not 0, or their number; most are 0, and are looked at in blocks."""
+    m = len(state)
+    while k + 32 <= m:
+        touched = False
+        for a in range(k, k + 32):
+            touched |= state[a] != 0
+        if touched:
+            break
+        k += 32
+    while k < m and state[k] == 0:
+        k += 1
+    return k
+
+
+@compiled
+def context_block(tables, g, k, columns, block):  # type: ignore[no-untyped-def]
+    """Fill in the Gram matrix of context k for some columns, and in one more row their sums."""
+    size, at, ones = len(columns), tables.at_gram[k], tables.hard_log_evidence.shape[1]
+    if at >= 0:
+        gram = tables.gram[g, at]
+        for a in range(size):
+            for c in range(a + 1):
+                block[a, c] = block[c, a] = gram[columns[a], columns[c]]
+            block[size, a] = gram[columns[a], ones]
+        return
+    first, n = tables.first_row[k], tables.first_row[k + 1] - tables.first_row[k]
+    few, root = np.empty((size, n)), tables.row_root[g, first : first + n]
+    for a in range(size):
+        column, total = tables.few[columns[a]], 0.0
+        for r in range(n):
+            few[a, r] = root[r] * column[first + r]
+            total += root[r] * few[a, r]
+        block[size, a] = total
+        for c in range(a + 1):
+            product = 0.0
+            for r in range(n):
+                product += few[a, r] * few[c, r]
+            block[a, c] = block[c, a] = product
 
 
 @compiled
@@ -187,20 +245,20 @@ def farthest(tables, k, columns):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def change_factor(tables, k, columns, ratio, slope, shift):  # type: ignore[no-untyped-def]
-    """L with L L' = A_ZZ/ρ + V⁻¹ of context k, and log |V (A_ZZ/ρ + V⁻¹)|: its noise variance is ρσ², the coefficients
+def change_factor(tables, columns, block, ratio, slope, shift):  # type: ignore[no-untyped-def]
+    """L with L L' = A_ZZ/ρ + V⁻¹ of a context, and log |V (A_ZZ/ρ + V⁻¹)|: its noise variance is ρσ², the coefficients
     of parents change by N(0, slope σ²), the intercept by N(0, shift σ²)."""
-    gram, n = tables.gram[tables.group[columns[-1]], k + 1], len(columns) - 1 - max(tables.prior.n_fixed - 1, 0)
+    n = len(columns) - 1 - max(tables.prior.n_fixed - 1, 0)
     n_parents = len(columns) - 1 - tables.prior.n_fixed
     lower, log_det = np.zeros((n, n)), 0.0
     for a in range(n):
         for c in range(a):
-            entry = gram[columns[a], columns[c]] / ratio
+            entry = block[a, c] / ratio
             for e in range(c):
                 entry -= lower[a, e] * lower[c, e]
             lower[a, c] = entry / lower[c, c]
         variance = max(slope if a < n_parents else shift, LEAST_VARIANCE)
-        pivot = gram[columns[a], columns[a]] / ratio + 1.0 / variance
+        pivot = block[a, a] / ratio + 1.0 / variance
         for e in range(a):
             pivot -= lower[a, e] * lower[a, e]
         pivot = max(pivot, 1.0 / variance)  # never below but for rounding
@@ -210,16 +268,16 @@ def change_factor(tables, k, columns, ratio, slope, shift):  # type: ignore[no-u
 
 
 @compiled
-def change(tables, k, columns, ratio, slope, shift, matrix):  # type: ignore[no-untyped-def]
+def change(tables, columns, block, ratio, slope, shift, matrix):  # type: ignore[no-untyped-def]
     """Take from the matrix what changed coefficients explain, A_Z' (A_ZZ + V⁻¹)⁻¹ A_Z with A over ρ, and return
     -½ log |V (…)|."""
-    gram, size = tables.gram[tables.group[columns[-1]], k + 1], len(columns)
-    lower, log_det = change_factor(tables, k, columns, ratio, slope, shift)
+    size = len(columns)
+    lower, log_det = change_factor(tables, columns, block, ratio, slope, shift)
     n = len(lower)
     solved = np.empty((n, size))
     for a in range(n):
         for e in range(size):
-            entry = gram[columns[a], columns[e]] / ratio
+            entry = block[a, e] / ratio
             for c in range(a):
                 entry -= lower[a, c] * solved[c, e]
             solved[a, e] = entry / lower[a, a]
@@ -230,72 +288,116 @@ def change(tables, k, columns, ratio, slope, shift, matrix):  # type: ignore[no-
 
 
 @compiled
-def pooled(tables, b, node, columns, state, matrix):  # type: ignore[no-untyped-def]
-    """Gram matrix of the rows that the mechanism of `node` explains under the drift b, their number, and the constants
-    of drift and effects."""
-    ones, size, drift, slope = tables.hard_log_evidence.shape[1], len(columns), tables.drift[b], tables.slope[b]
-    g, usual = tables.group[node], tables.ratio[b]
-    gather(tables.total[g, b], columns, matrix)
-    n_rows, constant = tables.n_rows[g], tables.drift_log[g, b]
-    for k in range(len(state)):
-        s = state[k]
-        soft = slope * farthest(tables, k, columns) if slope > 0 else 0.0
-        if s == 0 and soft == 0:
-            continue
-        gram, n, kind, value = tables.gram[g, k + 1], tables.rows[g, k + 1], tables.kind[s], tables.value[s]
-        # The context enters `total` as untouched: A/ρ - before s s'.
-        before, weight, deflate = drift / (usual * (usual + n * drift)), 0.0, 0.0
-        if before > 0:
-            constant += 0.5 * math.log(1 + n * drift / usual)
-        ratio, gone = usual, kind == HARD or (kind == SOFT and value == 0)
-        shift = value * value + drift if kind in (SHIFT, SOFT) else drift
-        if gone:
-            weight = 1.0 / usual
-            constant += 0.5 * n * math.log(usual)
-            n_rows -= n
-            if kind == HARD:
-                constant += tables.hard_log_evidence[k, node]
-        elif kind == SCALE:
-            ratio = value * usual
-            weight = 1.0 / usual - 1.0 / ratio
-            constant -= 0.5 * n * math.log(value)
-        elif kind == SOFT:
-            soft += value * value
-        if not gone and soft == 0:
-            deflate = shift / (ratio * (ratio + n * shift))
-            constant -= 0.5 * math.log(1 + n * shift / ratio)
-        if weight != 0 or deflate != before:
-            for a in range(size):
-                ga = (deflate - before) * gram[columns[a], ones]
-                for c in range(a + 1):
-                    matrix[a, c] -= weight * gram[columns[a], columns[c]] + ga * gram[columns[c], ones]
-        if not gone and soft > 0:
-            constant += change(tables, k, columns, ratio, soft, shift, matrix)
-    return n_rows, constant
+def is_gone(tables, s):  # type: ignore[no-untyped-def]
+    """Whether the rows of a context in state s say nothing of the usual mechanism."""
+    return tables.kind[s] == HARD or (tables.kind[s] == SOFT and tables.value[s] == 0)
 
 
 @compiled
-def drift_log_evidence(tables, b, node, columns, state, matrix):  # type: ignore[no-untyped-def]
-    """log p(y | Z, τ) p(τ) of one drift, without ½ log |Λ|; the matrix is scratch space."""
-    n_rows, constant = pooled(tables, b, node, columns, state, matrix)
-    return constant + regression_log_evidence(tables.prior, columns, matrix, n_rows)
+def context_terms(tables, b, k, node, s, soft, n_rows, constant):  # type: ignore[no-untyped-def]
+    """What becomes of a context in state s that enters `total` as untouched: A/ρ - before s s'.
+
+    Returns:
+        `weight` and `deflate`: weight A + deflate s s' is to be taken from the sums; then the number of rows and the
+        constant as they are after it. A context whose slopes change (`soft` > 0) is deflated by `change`.
+    """
+    drift, kind, value, n = tables.drift[b], tables.kind[s], tables.value[s], tables.rows[tables.group[node], k + 1]
+    usual = tables.ratio[b]
+    before, weight, after = drift / (usual * (usual + n * drift)), 0.0, 0.0
+    if before > 0:
+        constant += 0.5 * math.log(1 + n * drift / usual)
+    if is_gone(tables, s):
+        constant += 0.5 * n * math.log(usual)
+        if kind == HARD:
+            constant += tables.hard_log_evidence[k, node]
+        return 1.0 / usual, -before, n_rows - n, constant
+    ratio = usual
+    if kind == SCALE:
+        ratio = value * usual
+        weight = 1.0 / usual - 1.0 / ratio
+        constant -= 0.5 * n * math.log(value)
+    if soft == 0:
+        shift = value * value + drift if kind == SHIFT else drift
+        after = shift / (ratio * (ratio + n * shift))
+        constant -= 0.5 * math.log(1 + n * shift / ratio)
+    return weight, after - before, n_rows, constant
+
+
+@compiled
+def subtract(block, weight, deflate, size, matrix):  # type: ignore[no-untyped-def]
+    """Take weight A + deflate s s' from the lower half of a matrix."""
+    for a in range(size):
+        ga = deflate * block[size, a]
+        for c in range(a + 1):
+            matrix[a, c] -= weight * block[a, c] + ga * block[size, c]
+
+
+@compiled
+def pooled(tables, node, columns, state):  # type: ignore[no-untyped-def]
+    """Lower halves of the Gram matrices of the rows that the mechanism of `node` explains, one for each drift, the
+    number of these rows, and the constants of drifts and effects."""
+    size, n_drifts, g = len(columns), len(tables.drift), tables.group[node]
+    matrices, block, constants = np.empty((n_drifts, size + 1, size)), np.empty((size + 1, size)), np.empty(n_drifts)
+    for a in range(size):
+        for c in range(a + 1):
+            for b in range(n_drifts):
+                matrices[b, a, c] = tables.total[g, columns[a], columns[c], b]
+    slopes = tables.slope.max() > 0
+    n_rows = tables.n_rows[g]
+    constants[:] = tables.drift_log[g]
+    k = 0 if slopes else next_touched(state, 0)
+    while k < len(state):
+        s = state[k]
+        kind, value = tables.kind[s], tables.value[s]
+        far = farthest(tables, k, columns) if slopes else 0.0
+        left, have = n_rows, False
+        for b in range(n_drifts):
+            soft = tables.slope[b] * far
+            if s == 0 and soft == 0:
+                continue
+            if kind == SOFT:
+                soft += value * value
+            weight, deflate, left, constants[b] = context_terms(tables, b, k, node, s, soft, n_rows, constants[b])
+            changes = soft > 0 and not is_gone(tables, s)
+            if not have and (weight != 0 or deflate != 0 or changes):
+                context_block(tables, g, k, columns, block)
+                have = True
+            if weight != 0 or deflate != 0:
+                subtract(block, weight, deflate, size, matrices[b])
+            if changes:
+                shift = value * value + tables.drift[b] if kind in (SHIFT, SOFT) else tables.drift[b]
+                ratio = value * tables.ratio[b] if kind == SCALE else tables.ratio[b]
+                constants[b] += change(tables, columns, block, ratio, soft, shift, matrices[b])
+        n_rows = left
+        k = k + 1 if slopes else next_touched(state, k + 1)
+    return matrices, n_rows, constants
+
+
+@compiled
+def drifting_log_evidence(prior, columns, matrices, n_rows, constants):  # type: ignore[no-untyped-def]
+    """log p(y | Z) without ½ log |Λ|, summed over the drifts."""
+    noise = noise_constant(prior, columns[-1], len(columns) - 1 - prior.n_fixed, n_rows)
+    log_p = constants[0] + regression_log_evidence(prior, columns, matrices[0], n_rows, noise)
+    for b in range(1, len(constants)):
+        log_p = log_sum(log_p, constants[b] + regression_log_evidence(prior, columns, matrices[b], n_rows, noise))
+    return log_p
 
 
 @compiled
 def local_score(tables, node, parents, n_parents, state):  # type: ignore[no-untyped-def]
     """log p(x_:j | parents, states) of one node; the compiled form of `GramEvidence.log_evidence`."""
     columns, half_log = columns_of(tables, node, parents, n_parents)
-    matrix = np.empty((len(columns), len(columns)))
-    score = drift_log_evidence(tables, 0, node, columns, state, matrix)
-    for b in range(1, len(tables.drift)):
-        other = drift_log_evidence(tables, b, node, columns, state, matrix)
-        score = max(score, other) + math.log1p(math.exp(-abs(score - other)))
-    score += half_log
-    for k in range(len(state)):
+    matrices, n_rows, constants = pooled(tables, node, columns, state)
+    score = drifting_log_evidence(tables.prior, columns, matrices, n_rows, constants) + half_log
+    k = next_touched(state, 0)
+    while k < len(state):
         if tables.kind[state[k]] == SOFT and tables.value[state[k]] == 0:
             g = tables.group[node]
-            gather(tables.gram[g, k + 1], columns, matrix)
-            score += half_log + regression_log_evidence(tables.prior, columns, matrix, tables.rows[g, k + 1])
+            context_block(tables, g, k, columns, matrices[0])
+            n = tables.rows[g, k + 1]
+            noise = noise_constant(tables.prior, node, n_parents, n)
+            score += half_log + regression_log_evidence(tables.prior, columns, matrices[0], n, noise)
+        k = next_touched(state, k + 1)
     return score
 
 
@@ -304,7 +406,7 @@ def local_scores(tables, nodes, parents, states):  # type: ignore[no-untyped-def
     """`local_score` of many requests, parents as masks."""
     scores = np.empty(len(nodes))
     for b in range(len(nodes)):
-        chosen = np.flatnonzero(parents[b])
+        chosen = np.flatnonzero(parents[b]).astype(NODE)
         scores[b] = local_score(tables, nodes[b], chosen, len(chosen), states[b])
     return scores
 
@@ -320,7 +422,8 @@ def draw_index(rng, log_p):  # type: ignore[no-untyped-def]
 def draw_regression(rng, prior, columns, matrix, n_rows):  # type: ignore[no-untyped-def]
     """σ and coefficients from their posterior, given the Gram matrix of (Z, y)."""
     size, node = len(columns) - 1, columns[-1]
-    log_p = np.array([width_log_evidence(prior, w, columns, matrix, n_rows) for w in range(len(prior.width_squares))])
+    noise, n_widths = noise_constant(prior, node, size - prior.n_fixed, n_rows), len(prior.width_squares)
+    log_p = np.array([width_log_evidence(prior, w, columns, matrix, n_rows, noise) for w in range(n_widths)])
     w = draw_index(rng, log_p)
     for a in range(size):
         matrix[a, a] += prior.precision[node, columns[a]] / prior.width_squares[w]
@@ -343,12 +446,13 @@ def draw_regression(rng, prior, columns, matrix, n_rows):  # type: ignore[no-unt
 @compiled
 def draw_mechanism(rng, tables, node, columns, state):  # type: ignore[no-untyped-def]
     """The usual mechanism of a node from its posterior: the drift, σ and the coefficients."""
-    matrix = np.empty((len(columns), len(columns)))
-    n_drifts = len(tables.drift)
-    log_p = np.array([drift_log_evidence(tables, b, node, columns, state, matrix) for b in range(n_drifts)])
+    matrices, n_rows, constants = pooled(tables, node, columns, state)
+    prior, log_p = tables.prior, constants
+    noise = noise_constant(prior, node, len(columns) - 1 - prior.n_fixed, n_rows)
+    for b in range(len(constants)):
+        log_p[b] += regression_log_evidence(prior, columns, matrices[b], n_rows, noise)
     b = draw_index(rng, log_p)
-    n_rows, _ = pooled(tables, b, node, columns, state, matrix)
-    std, coefficients = draw_regression(rng, tables.prior, columns, matrix, n_rows)
+    std, coefficients = draw_regression(rng, prior, columns, matrices[b], n_rows)
     return b, std, coefficients
 
 
@@ -356,22 +460,21 @@ def draw_mechanism(rng, tables, node, columns, state):  # type: ignore[no-untype
 def draw_soft(rng, tables, k, node, columns, value, usual):  # type: ignore[no-untyped-def]
     """σ and coefficients that a soft effect has put in place of the usual ones: drawn anew, or changed."""
     b, std, coefficients = usual
-    square, g = value * value, tables.group[node]
-    gram = tables.gram[g, k + 1]
+    square, g, size = value * value, tables.group[node], len(columns)
+    block = np.empty((size + 1, size))
+    context_block(tables, g, k, columns, block)
     if value == 0:
-        matrix = np.empty((len(columns), len(columns)))
-        gather(gram, columns, matrix)
-        return draw_regression(rng, tables.prior, columns, matrix, tables.rows[g, k + 1])
+        return draw_regression(rng, tables.prior, columns, block, tables.rows[g, k + 1])
     own = coefficients.copy()
     slope, ratio = square + tables.slope[b] * farthest(tables, k, columns), tables.ratio[b]
-    lower, _ = change_factor(tables, k, columns, ratio, slope, square + tables.drift[b])
+    lower, _ = change_factor(tables, columns, block, ratio, slope, square + tables.drift[b])
     n = len(lower)
     if n > 0:
         left = np.empty(n)
         for a in range(n):
-            left[a] = gram[columns[a], node]
+            left[a] = block[a, size - 1]
             for c in range(len(coefficients)):
-                left[a] -= coefficients[c] * gram[columns[a], columns[c]]
+                left[a] -= coefficients[c] * block[a, c]
         half = np.linalg.solve(lower, left / ratio)
         for a in range(n):
             half[a] += std * rng.standard_normal()
@@ -412,10 +515,12 @@ def draw_mechanisms(rng, tables, graphs, states):  # type: ignore[no-untyped-def
             for k in range(m):
                 kind, value = tables.kind[state[k]], tables.value[state[k]]
                 if kind == SHIFT:
-                    g = tables.group[node]
-                    gram, residual = tables.gram[g, k + 1], tables.gram[g, k + 1, node, d]
+                    g, size = tables.group[node], len(columns)
+                    block = np.empty((size + 1, size))
+                    context_block(tables, g, k, columns, block)
+                    residual = block[size, size - 1]
                     for a in range(len(coefficients)):
-                        residual -= coefficients[a] * gram[columns[a], d]
+                        residual -= coefficients[a] * block[size, a]
                     ratio = tables.ratio[b]
                     precision = tables.rows[g, k + 1] / ratio + 1 / (value**2 + tables.drift[b])
                     shift[at, k, node] = (
@@ -446,27 +551,20 @@ class GramEvidence(AbstractEvidence):
         design = np.column_stack([data.x, np.ones(data.n_rows), blocks])
         weights = np.ones((1, data.n_rows)) if data.weight is None else data.weight.T
         power = np.ones(data.n_contexts + 1) if states.power is None else states.power
-        parts = list(zip(data.by_context(design), power, strict=True))
-        gram, rows = np.empty((len(weights), len(parts), *(design.shape[1],) * 2)), np.empty((len(weights), len(parts)))
-        for g, weight in enumerate(weights):
-            for k, ((block, times), own) in enumerate(zip(parts, data.by_context(weight), strict=True)):
-                gram[g, k], rows[g, k] = times * (block.T * own) @ block, times * own.sum()
-        square, slope, n = np.square(states.drift.stds), np.square(states.drift.slopes), rows[:, None, 1:]
-        ratios = states.drift.noise_ratios
-        variance, ratio = square[None, :, None], ratios[None, :, None]
-        sums = gram[:, 1:, :, data.n_variables]
-        total = gram.sum(axis=1)[:, None] + gram[:, 1:].sum(axis=1)[:, None] * (1 / ratios - 1)[:, None, None]
-        total -= np.einsum("gbk,gki,gkj->gbij", variance / (ratio * (ratio + n * variance)), sums, sums)
-        changes = n * np.log(ratio) + np.log1p(n * variance / ratio)
-        drift_log = np.log(states.drift.probabilities) - 0.5 * changes.sum(axis=2)
+        drift = states.drift
+        square, slope, ratio = np.square(drift.stds), np.square(drift.slopes), drift.noise_ratios
+        sums = _summed(design, data, weights * power[data.context], (square, ratio))
+        rows, n = sums.rows, sums.rows[:, None, 1:]
+        changes = n * np.log(ratio)[:, None] + np.log1p(n * (square / ratio)[:, None])
+        drift_log = np.log(drift.probabilities) - 0.5 * changes.sum(axis=2)
         group = np.arange(data.n_variables) % len(weights)
         far = np.ones(rows[0, 1:].shape + data.x.shape[1:])
-        drifts = square, ratios, slope, far if states.drift.everywhere else reach(data, rows.mean(axis=0)), drift_log
+        drifts = square, ratio, slope, far if states.drift.everywhere else reach(data, rows.mean(axis=0)), drift_log
         effects = states.kind, states.value, states.hard_log_evidence
-        self.tables = GramTables(gram, total, rows, rows.sum(axis=1), group, *drifts, prior, *effects)
+        self.tables = GramTables(*sums, rows.sum(axis=1), group, *drifts, prior, *effects)
 
     def log_evidence(self, node: int, parents: Bool[np.ndarray, " d"], state: Int8[np.ndarray, " M"]) -> float:
-        chosen = np.flatnonzero(parents)
+        chosen = np.flatnonzero(parents).astype(NODE)
         return float(local_score(self.tables, node, chosen, len(chosen), np.asarray(state, np.int8)))
 
     def log_evidences(self, nodes: np.ndarray, parents: ParentSets, states: Columns) -> Float[np.ndarray, " B"]:
@@ -488,6 +586,58 @@ class GramEvidence(AbstractEvidence):
             drawn["effect_intercept"] = Labelled(own[..., d], ("slot",))
             drawn["effect_own_noise_std"] = Labelled(own[..., d + 1], ("slot",))
         return drawn
+
+
+class _Sums(NamedTuple):
+    """The first fields of `GramTables`."""
+
+    gram: Float[np.ndarray, "G C D D"]
+    at_gram: Int[np.ndarray, " M"]
+    few: Float[np.ndarray, "D N"]
+    row_root: Float[np.ndarray, "G N"]
+    first_row: Int[np.ndarray, " M+1"]
+    total: Float[np.ndarray, "G D D B"]
+    rows: Float[np.ndarray, "G K"]
+
+
+def _summed(
+    design: Float[np.ndarray, "n D"],
+    data: ContextData,
+    weights: Float[np.ndarray, "G n"],
+    drifts: tuple[Float[np.ndarray, " B"], Float[np.ndarray, " B"]],
+) -> _Sums:
+    """Gram matrices of contexts, or their rows where these are few, and the sums of all contexts under each drift, its
+    τ² and ρ."""
+    size, at = design.shape[1], [np.flatnonzero(data.context == k) for k in range(data.n_contexts + 1)]
+    is_few = np.array([len(rows) <= FEW * size for rows in at[1:]], bool)
+    at_gram = np.where(is_few, -1, np.cumsum(~is_few) - 1)
+    kept = np.concatenate([np.zeros(0, int), *(rows for rows, few in zip(at[1:], is_few, strict=True) if few)])
+    gram = np.empty((len(weights), int((~is_few).sum()), size, size))
+    rows, sums = np.empty((len(weights), len(at))), np.empty((len(weights), data.n_contexts, size))
+    total = np.zeros((len(weights), size, size, len(drifts[0])))
+    for g, weight in enumerate(weights):
+        control, every = np.zeros((2, size, size))
+        for k, of in enumerate(at):
+            block, own = design[of], weight[of]
+            rows[g, k] = own.sum()
+            if k > 0 and is_few[k - 1]:
+                sums[g, k - 1] = own @ block
+                continue
+            matrix = (block.T * own) @ block
+            if k == 0:
+                control = matrix
+            else:
+                every += matrix
+                sums[g, k - 1], gram[g, at_gram[k - 1]] = matrix[data.n_variables], matrix
+        every += (design[kept].T * weight[kept]) @ design[kept]
+        for b, (variance, ratio) in enumerate(zip(*drifts, strict=True)):
+            shares = variance / (ratio * (ratio + rows[g, 1:] * variance))
+            total[g, :, :, b] = control + every / ratio - (sums[g].T * shares) @ sums[g]
+    first = np.concatenate(
+        [[0], np.cumsum([len(rows) if few else 0 for rows, few in zip(at[1:], is_few, strict=True)])]
+    )
+    few = np.ascontiguousarray(design[kept].T)
+    return _Sums(gram, at_gram, few, np.sqrt(weights[:, kept]), first.astype(np.int64), total, rows)
 
 
 def reach(data: ContextData, rows: Float[np.ndarray, " K"]) -> Float[np.ndarray, "M d"]:

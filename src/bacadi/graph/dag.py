@@ -1,5 +1,7 @@
 """Acyclicity, causal order and ancestors of adjacency arrays, where `graph[i, j] = 1` means i -> j."""
 
+from heapq import heappop, heappush
+
 import numpy as np
 from jaxtyping import Bool, Int, Shaped
 
@@ -29,15 +31,19 @@ def topological_order(graph: Shaped[np.ndarray, "d d"]) -> Int[np.ndarray, " d"]
     >>> topological_order(np.array([[0, 0, 0], [1, 0, 0], [1, 1, 0]])).tolist()
     [2, 1, 0]
     """
-    edges, left = graph != 0, np.ones(len(graph), dtype=bool)
-    order = np.empty(len(graph), dtype=np.int64)
-    for position in range(len(graph)):
-        free = left & ~edges[left].any(axis=0)
-        if not free.any():
-            raise ValueError(f"the graph has the cycle {find_cycle(graph)} and so no topological order")
-        order[position] = np.argmax(free)
-        left[order[position]] = False
-    return order
+    edges = np.asarray(graph) != 0
+    waits_for = edges.sum(axis=0)
+    free = np.flatnonzero(waits_for == 0).tolist()  # in ascending order, which is a heap
+    order = []
+    while free:
+        order.append(heappop(free))
+        children = np.flatnonzero(edges[order[-1]])
+        waits_for[children] -= 1
+        for child in children[waits_for[children] == 0].tolist():
+            heappush(free, child)
+    if len(order) < len(edges):
+        raise ValueError(f"the graph has the cycle {find_cycle(graph)} and so no topological order")
+    return np.array(order, dtype=np.int64)
 
 
 def find_cycle(graph: Shaped[np.ndarray, "d d"]) -> list[int] | None:

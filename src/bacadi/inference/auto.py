@@ -51,6 +51,7 @@ from bacadi.model.model import Model
 MEDIAN = 0.4549364  # of χ² with one degree of freedom
 MEDIAN_ERROR = 2.33  # standard error of the median of n such numbers, over MEDIAN, times √n
 LEAST_INFLATION, ERRORS = 1.5, 3.0  # what counts as inflated, and by how many standard errors above 1
+MOST_RATIOS = 40_000  # of variances that are looked at; of more, those of some variables
 WEIGHINGS = 3  # turns of structure and weights of rows
 BETTER = 10.0  # nats by which slopes that drift have to explain the data better
 LIKELIER = 5.0  # nats by which effects that go one way have to: prior odds of 1 to 50, and three sizes tried
@@ -254,7 +255,8 @@ def variance_inflation(data: ContextData, graph: Int8[np.ndarray, "d d"]) -> Inf
     weights = np.ones(data.x.shape) if data.weight is None else data.weight
     rows = [np.flatnonzero(data.context == k) for k in range(data.n_contexts + 1)]
     scores, shared = [], []
-    for node in range(data.n_variables):
+    n_nodes = min(data.n_variables, max(int(MOST_RATIOS / max(data.n_contexts, 1)), 1))
+    for node in np.linspace(0, data.n_variables - 1, n_nodes).round().astype(int).tolist():
         parents = np.flatnonzero(graph[:, node])
         table = data.x[:, [*parents, node]]
         squares, dof = _residual(table[rows[0]], weights[rows[0], node])
@@ -271,7 +273,7 @@ def variance_inflation(data: ContextData, graph: Int8[np.ndarray, "d d"]) -> Inf
     if n < 10:
         return Inflation(math.nan, math.nan)
     # Ratios of one variable share its control: so many of them say as much as independent ones.
-    each = n / data.n_variables
+    each = n / n_nodes
     effective = n / (1 + (each - 1) * float(np.mean(shared)))
     return Inflation(float(np.median(scores)) / MEDIAN, MEDIAN_ERROR / math.sqrt(effective))
 

@@ -10,7 +10,7 @@ from jaxtyping import Int8, Shaped
 
 from bacadi.data.contexts import Scaling
 from bacadi.data.labelled import Labelled
-from bacadi.evidence.collapsed import CollapsedPosterior, structure_prior
+from bacadi.evidence.collapsed import CollapsedPosterior, EffectKind, structure_prior
 from bacadi.evidence.effects import draw_hard_effects, effect_states, hard_part
 from bacadi.evidence.reading import PROBE, collapse, with_known_effects
 from bacadi.inference.mcmc.start import fit_hyperparameters
@@ -18,6 +18,7 @@ from bacadi.inference.method import AbstractMethod, Monitor, Problem
 from bacadi.model.effects import HardGaussian
 from bacadi.model.knowledge import KnownEffects
 
+MOST_EFFECTS = 1e7  # draws x contexts x variables up to which all have effects, those that are no targets too
 CHOICE_SHARE = 0.15  # of a time budget, at most, for the choice of effect and drift
 
 
@@ -70,14 +71,24 @@ def posterior_fields(
     """
     shape, every_graph, every_state = graphs.shape[:2], flat(graphs), flat(states)
     drawn, states_of = collapsed.evidence.draw_parameters(rng, every_graph, every_state), collapsed.evidence.states
-    drawn |= draw_hard_effects(rng, problem.model.effect, problem.standardized, len(every_graph), states_of.power)
+    # So many effects are kept where they act: elsewhere nothing reads them, and they are most of all numbers.
+    acts = states_of.kind[every_state] == EffectKind.HARD if every_state.size > MOST_EFFECTS else None
+    given = problem.model.effect, problem.standardized, len(every_graph), states_of.power
+    drawn |= draw_hard_effects(rng, *given, acts)
     hard, effects = hard_part(problem.model.effect), problem.scaled_knowledge.effects
     if hard is not None and effects is not None:
         drawn |= told_effects(effects, hard, drawn)
     if states_of.n_states > 2:
         drawn["effect_state"] = Labelled(every_state, ("context", "node"))
+    converted = in_data_units(drawn, problem.scaling)
+    if acts is not None:
+        names = {"effect_mean", "effect_noise_std"} & converted.keys()
+        converted |= {
+            name: Labelled(np.where(acts, converted[name].values, np.float32(0)), converted[name].dims)
+            for name in names
+        }
     parameters, constants = {}, {"known_target": Labelled(problem.known_targets, ("context", "node"))}
-    for name, (values, dims) in in_data_units(drawn, problem.scaling).items():
+    for name, (values, dims) in converted.items():
         if values.ndim == len(dims):
             constants[name] = Labelled(values, dims)
         else:

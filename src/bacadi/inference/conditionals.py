@@ -23,10 +23,12 @@ from scipy.special import logsumexp
 
 from bacadi.data.labelled import Labelled
 from bacadi.evidence.collapsed import AbstractEvidence, CollapsedPosterior, EffectKind, Graphs, States, StructurePrior
+from bacadi.evidence.scan import single_changes
 
 MAX_DRAWS = 200
-MAX_SCORES, MAX_COSTLY_SCORES = 300_000, 4_000
-"""Scores that are computed at most; there are fewer draws where this asks for it."""
+MAX_SCORES, MAX_COSTLY_SCORES, MAX_NUMBERS = 300_000, 4_000, 2e7
+"""Scores that are computed at most, but for three sets of parents and states of each node, and numbers that an array
+over draws and pairs may have; there are fewer draws where this asks for it."""
 _CHUNK = 200_000
 
 PerDraw = Float[np.ndarray, "n d d"]
@@ -98,13 +100,19 @@ class _LocalScores(NamedTuple):
     of_state: Float[np.ndarray, "U M T"]
 
 
+def most_draws(d: int) -> int:
+    """Draws that are used at most."""
+    return max(min(MAX_DRAWS, int(MAX_NUMBERS / d**2)), 1)
+
+
 def _chosen(
     evidence: AbstractEvidence, graphs: Graphs, states: States, max_draws: int
 ) -> tuple[Int[np.ndarray, " used"], list[_LocalChoices]]:
     """The draws that are used, and the local choices of all nodes in them."""
     d, m, n_states = evidence.n_variables, evidence.n_contexts, evidence.states.n_states
-    allowed = (MAX_COSTLY_SCORES if evidence.costly else MAX_SCORES) / (d + m * (n_states - 1))
-    n = min(len(graphs), max_draws)
+    each = d + m * (n_states - 1)
+    allowed = MAX_COSTLY_SCORES / each if evidence.costly else max(MAX_SCORES / each, 3 * d)
+    n = min(len(graphs), max_draws, most_draws(d))
     while True:
         at = np.linspace(0, len(graphs) - 1, n).round().astype(int)
         local = [_distinct(graphs[at, :, node], states[at, :, node]) for node in range(d)]
@@ -123,6 +131,10 @@ def _distinct(parents: Int8[np.ndarray, "n d"], state: Int8[np.ndarray, "n M"]) 
 def _scores(evidence: AbstractEvidence, node: int, local: _LocalChoices) -> _LocalScores:
     """Scores of a node with each parent toggled and each state changed, less that of the choice itself."""
     d, m, n_states = evidence.n_variables, evidence.n_contexts, evidence.states.n_states
+    if evidence.tables is not None:
+        found = _LocalScores(np.empty((len(local.parents), d)), np.empty((len(local.parents), m, n_states)))
+        single_changes(evidence.tables, node, local.parents, local.state, *found)
+        return found
     n, per_choice = len(local.parents), 1 + d + m * n_states
     scores = np.empty((n, per_choice))
     step = max(_CHUNK // per_choice, 1)
@@ -136,10 +148,10 @@ def _scores(evidence: AbstractEvidence, node: int, local: _LocalChoices) -> _Loc
         asked = np.ones(parents.shape[:2], bool)
         asked[:, 1 + node] = False  # no variable is its own parent
         asked[:, 1 + d :] = states[:, 0][:, k] != s
-        found = np.zeros(asked.shape)
+        score = np.zeros(asked.shape)
         nodes = np.full(asked.sum(), node)
-        found[asked] = evidence.log_evidences(nodes, parents[asked], states[asked])
-        scores[some] = np.where(asked, found - found[:, :1], 0.0)
+        score[asked] = evidence.log_evidences(nodes, parents[asked], states[asked])
+        scores[some] = np.where(asked, score - score[:, :1], 0.0)
     return _LocalScores(scores[:, 1 : d + 1], scores[:, d + 1 :].reshape(n, m, n_states))
 
 

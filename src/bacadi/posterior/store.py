@@ -6,6 +6,10 @@ attributes of the file are `Posterior.attrs` (values without a netCDF type as JS
 `created_by`, `schema_version`, `observational` and a SHA-256 `checksum` of the content. Nothing is pickled: reading a
 file runs no code of it.
 
+Of more than 200 variables an array of draws that is mostly zeros is written by its entries: `graph_number` (chain,
+draw) counts those of each draw, `graph_place` and `graph_value` have their places in the array of the draw and their
+values, one draw after the other. `read` gives the same arrays back. Such files have version 3 of the schema.
+
 Version 2 of the schema calls the axis of variables `node`. Version 1, which is still read, called it `variable`, the
 name of the axis along which `xarray.Dataset.to_array` stacks and therefore out of bounds for `arviz.summary`.
 """
@@ -22,7 +26,11 @@ from bacadi.data.labelled import Labelled
 from bacadi.data.text import replacing
 from bacadi.errors import ConfigError, StoreError
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
+MOST_DENSE, MOST_ENTRIES = 200, 0.1
+"""Variables up to which arrays are written whole, and the share of entries up to which they are not beyond that."""
+
+_NUMBER, _PLACE, _VALUE = "_number", "_place", "_value"
 GROUPS = ("posterior", "sample_stats", "constant_data")
 _CREATED_BY = "bacadi"
 _HDF5 = b"\x89HDF\r\n\x1a\n"
@@ -91,8 +99,12 @@ def _write_group(group: Any, entries: dict[str, Labelled], labels: dict[str, np.
     """
     import h5py
 
-    arrays = {name: (entry.full_dims, np.asarray(entry.values)) for name, entry in entries.items()}
-    used = {dim for dims, _ in arrays.values() for dim in dims}
+    sparse = {name: entry for name, entry in entries.items() if _is_sparse(entry)}
+    whole = {name: entry for name, entry in entries.items() if name not in sparse}
+    arrays = {name: (entry.full_dims, np.asarray(entry.values)) for name, entry in whole.items()}
+    used = {dim for entry in entries.values() for dim in entry.full_dims}
+    for name, entry in sparse.items():
+        arrays |= _entries(name, np.asarray(entry.values))
     arrays |= {dim: ((dim,), label) for dim, label in labels.items() if dim in used}
     group.dimensions = {dim: n for dims, values in arrays.values() for dim, n in zip(dims, values.shape, strict=True)}
     for name, (dims, values) in arrays.items():
@@ -103,6 +115,47 @@ def _write_group(group: Any, entries: dict[str, Labelled], labels: dict[str, np.
         if kind == "b":
             variable.attrs["dtype"] = "bool"
         variable[...] = values
+    for name, entry in sparse.items():
+        about = {"dims": entry.full_dims, "shape": entry.values.shape, "dtype": np.asarray(entry.values).dtype.str}
+        group.variables[name + _NUMBER].attrs["sparse"] = json.dumps(about)
+
+
+def _is_sparse(entry: Labelled) -> bool:
+    """Whether an array is written by its entries."""
+    values = np.asarray(entry.values)
+    if not entry.per_draw or values.ndim < 4 or values.shape[-1] <= MOST_DENSE or values.dtype.kind not in "iuf":
+        return False
+    return bool(np.count_nonzero(_bits(values)) <= MOST_ENTRIES * values.size)
+
+
+def _bits(values: np.ndarray) -> np.ndarray:
+    """The bits of numbers: those of -0 are not 0."""
+    return np.ascontiguousarray(values).view(f"u{values.itemsize}")
+
+
+def _entries(name: str, values: np.ndarray) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """The entries of a sparse array as arrays with the names of their axes."""
+    flat = values.reshape(*values.shape[:2], int(np.prod(values.shape[2:])))
+    numbers, places, found = np.zeros(values.shape[:2], np.int64), [], []
+    for at in np.ndindex(*values.shape[:2]):
+        place = np.flatnonzero(_bits(flat[at]))
+        numbers[at] = len(place)
+        places.append(place.astype(np.int32))
+        found.append(flat[at][place])
+    axis = (name + "_entry",)
+    parts = {_PLACE: (axis, np.concatenate(places)), _VALUE: (axis, np.concatenate(found))}
+    return {name + _NUMBER: (("chain", "draw"), numbers)} | {name + end: part for end, part in parts.items()}
+
+
+def _whole(stored: Any, name: str, about: dict[str, Any]) -> np.ndarray:
+    """The array of which a group holds the entries."""
+    numbers, places, found = (stored[name + end][...] for end in (_NUMBER, _PLACE, _VALUE))
+    values = np.zeros(about["shape"], about["dtype"])
+    flat = values.reshape(numbers.size, int(np.prod(values.shape[2:])))
+    ends = np.cumsum(numbers.ravel())
+    for draw, (first, last) in enumerate(zip(ends - numbers.ravel(), ends, strict=True)):
+        flat[draw, places[first:last]] = found[first:last]
+    return values
 
 
 def read(path: str | Path) -> FileContent:
@@ -145,8 +198,16 @@ def _content(file: Any, attrs: dict[str, Any]) -> FileContent:
     """Take an open file apart; `attrs` are its attributes as stored."""
     groups: dict[str, dict[str, Labelled]] = {group: {} for group in GROUPS}
     for group, entries in groups.items():
+        about = {
+            name.removesuffix(_NUMBER): json.loads(stored.attrs["sparse"])
+            for name, stored in file[group].variables.items()
+            if "sparse" in stored.attrs
+        }
+        parts = {name + end for name in about for end in (_NUMBER, _PLACE, _VALUE)}
+        for name, how in about.items():
+            entries[name] = Labelled(_whole(file[group].variables, name, how), tuple(how["dims"][2:]))
         for name, stored in file[group].variables.items():
-            if name in stored.dimensions:  # the labels of an axis
+            if name in stored.dimensions or name in parts:  # the labels of an axis
                 continue
             dims = tuple("node" if dim == "variable" else dim for dim in stored.dimensions)  # `variable` in version 1
             values = np.asarray(stored[...], bool if stored.attrs.get("dtype") == "bool" else None)
@@ -163,7 +224,9 @@ def _encoded_attrs(content: FileContent) -> dict[str, Any]:
     if taken := set(_OWN_ATTRS) & set(content.attrs):
         raise ValueError(f"The attribute '{sorted(taken)[0]}' is written by the store; give it another name.")
     as_json = [name for name, value in content.attrs.items() if not _has_netcdf_type(value)]
-    attrs = {"created_by": _CREATED_BY, "schema_version": SCHEMA_VERSION, "json_attributes": json.dumps(as_json)}
+    sparse = any(_is_sparse(entry) for entries in content.groups.values() for entry in entries.values())
+    version = SCHEMA_VERSION if sparse else 2
+    attrs = {"created_by": _CREATED_BY, "schema_version": version, "json_attributes": json.dumps(as_json)}
     if content.observational is not None:
         attrs["observational"] = content.observational
     return attrs | {name: json.dumps(value) if name in as_json else value for name, value in content.attrs.items()}

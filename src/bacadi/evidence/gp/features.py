@@ -27,7 +27,17 @@ from bacadi.evidence.collapsed import EffectKind, EffectStates
 from bacadi.evidence.compiled import compiled
 from bacadi.evidence.gp.evidence import KernelEvidence, Request
 from bacadi.evidence.gp.factor import RowNoise
-from bacadi.evidence.gram import GramTables, Regression, columns_of, drift_log_evidence, local_score, regression
+from bacadi.evidence.gram import (
+    NODE,
+    GramTables,
+    Regression,
+    columns_of,
+    local_score,
+    noise_constant,
+    pooled,
+    regression,
+    regression_log_evidence,
+)
 from bacadi.model.kernels import AbstractKernel, Constant, Sum
 
 ERROR = 0.001  # nats
@@ -52,6 +62,7 @@ class ColumnSums(NamedTuple):
     total_squares: Float[np.ndarray, "G B d"]
     rows: Float[np.ndarray, "G K"]
     drift: Float[np.ndarray, " B"]
+    ratio: Float[np.ndarray, " B"]
     drift_log: Float[np.ndarray, "G B"]
     kind: Int8[np.ndarray, " T"]
     value: Float[np.ndarray, " T"]
@@ -111,20 +122,24 @@ def node_tables(columns, g, prior, sums, node, touched):  # type: ignore[no-unty
     """The tables of a node as the response of a regression on the features: variables are the r features and, as number
     r, the node itself. Only contexts that are touched have sums of their own."""
     n_drifts, n_columns, _ = sums.total.shape
-    m, r = len(touched), len(prior.precision) - 1
-    total = np.empty((1, n_drifts, n_columns + 1, n_columns + 1))
-    gram = np.empty((1, m + 1, n_columns + 1, n_columns + 1))
+    m, r, size = len(touched), len(prior.precision) - 1, n_columns + 1
+    total, matrix = np.empty((1, size, size, n_drifts)), np.empty((size, size))
     for b in range(n_drifts):
-        fill(sums.total[b], r, n_columns + node, columns.total_squares[g, b, node], total[0, b])
-    for k in range(1, m + 1):
-        if touched[k - 1]:
-            fill(sums.gram[k], r, n_columns + node, columns.squares[g, k, node], gram[0, k])
+        fill(sums.total[b], r, n_columns + node, columns.total_squares[g, b, node], matrix)
+        total[0, :, :, b] = matrix
+    gram, at_gram, n = np.empty((1, touched.sum(), size, size)), np.zeros(m, np.int64), 0
+    for k in range(m):
+        if touched[k]:
+            fill(sums.gram[k + 1], r, n_columns + node, columns.squares[g, k + 1, node], gram[0, n])
+            at_gram[k], n = n, n + 1
     hard, none = np.zeros((m, r + 1)), np.zeros((m, r + 1))
     hard[:, r] = columns.hard_log_evidence[:, node]
     rows, drift_log = columns.rows[g : g + 1], columns.drift_log[g : g + 1]
-    n_rows, group, slope = np.array([rows.sum()]), np.zeros(r + 1, np.int64), np.zeros(n_drifts)
-    drifts, effects = (columns.drift, slope, none, drift_log), (columns.kind, columns.value, hard)
-    return GramTables(gram, total, rows, n_rows, group, *drifts, prior, *effects)
+    few = np.empty((size, 0)), np.empty((1, 0)), np.zeros(m + 1, np.int64)
+    n_rows, group = np.array([rows.sum()]), np.zeros(r + 1, np.int64)
+    drifts = columns.drift, columns.ratio, np.zeros(n_drifts), none, drift_log
+    effects = columns.kind, columns.value, hard
+    return GramTables(gram, at_gram, *few, total, rows, n_rows, group, *drifts, prior, *effects)
 
 
 @compiled
@@ -135,7 +150,7 @@ def feature_scores(columns, g, prior, sums, node, states):  # type: ignore[no-un
         touched |= states[s] > 0
     tables = node_tables(columns, g, prior, sums, node, touched)
     r = tables.hard_log_evidence.shape[1] - 1
-    parents, scores = np.arange(r), np.empty(len(states))
+    parents, scores = np.arange(r).astype(NODE), np.empty(len(states))
     for s in range(len(states)):
         scores[s] = local_score(tables, r, parents, r, states[s])
     return scores
@@ -146,9 +161,12 @@ def feature_drifts(columns, g, prior, sums, node, state):  # type: ignore[no-unt
     """log p of each of the drifts, up to a constant."""
     tables = node_tables(columns, g, prior, sums, node, state > 0)
     r = tables.hard_log_evidence.shape[1] - 1
-    chosen, _ = columns_of(tables, r, np.arange(r), r)
-    matrix = np.empty((len(chosen), len(chosen)))
-    return np.array([drift_log_evidence(tables, b, r, chosen, state, matrix) for b in range(len(tables.drift))])
+    chosen, _ = columns_of(tables, r, np.arange(r).astype(NODE), r)
+    matrices, n_rows, log_p = pooled(tables, r, chosen, state)
+    noise = noise_constant(prior, r, r, n_rows)
+    for b in range(len(log_p)):
+        log_p[b] += regression_log_evidence(prior, chosen, matrices[b], n_rows, noise)
+    return log_p
 
 
 class FeatureEvidence(KernelEvidence):
@@ -189,13 +207,17 @@ class FeatureEvidence(KernelEvidence):
             squares.append([own @ part**2 for part, own in parts])
             sums.append([own @ part for part, own in parts])
             rows.append([own.sum() for _, own in parts])
-        variance, n = np.square(states.drift.stds)[None, :, None], np.array(rows)[:, None, :]
-        deflate = variance / (1 + n * variance)
-        deflate[..., 0] = 0.0  # the control does not drift
-        total = np.array(squares).sum(axis=1)[:, None] - np.einsum("gbk,gkj->gbj", deflate, np.square(sums))
-        drift_log = np.log(states.drift.probabilities) - 0.5 * np.log1p(n * variance)[..., 1:].sum(axis=2)
+        n, usual = np.array(rows)[:, None, :], states.drift.noise_ratios
+        variance, ratio = np.square(states.drift.stds)[None, :, None], usual[None, :, None]
+        deflate, changes = (
+            variance / (ratio * (ratio + n * variance)),
+            n * np.log(ratio) + np.log1p(n * variance / ratio),
+        )
+        deflate[..., 0] = 0.0  # the control is what contexts differ from
+        self._shares = np.column_stack([np.ones_like(usual), np.repeat(1 / usual[:, None], self.n_contexts, axis=1)])
+        total = np.einsum("bk,gkj->gbj", self._shares, squares) - np.einsum("gbk,gkj->gbj", deflate, np.square(sums))
+        drifts = np.square(states.drift.stds), usual, np.log(states.drift.probabilities) - 0.5 * changes[..., 1:].sum(2)
         effects = states.kind, states.value, states.hard_log_evidence
-        drifts = np.square(states.drift.stds), drift_log
         return ColumnSums(np.array(squares), total, np.array(rows), *drifts, *effects), deflate
 
     def _regression(self, n_features: int, ratio: float, constant: float) -> Regression:
@@ -222,7 +244,7 @@ class FeatureEvidence(KernelEvidence):
         w, at = np.concatenate([z, self.rows.x], axis=1), features.shape[1]
         gram = context_sums(z * self.weights[g][:, None], w, self.rows.start)
         drifted = self._deflate[g][:, None, :] * gram[:, :, at].T  # what drift takes away: [B, C, K]
-        total = gram.sum(axis=0) - drifted @ gram[:, at]
+        total = np.tensordot(self._shares, gram, 1) - drifted @ gram[:, at]
         found = FeatureSums(gram, total)
         with self._lock:
             self._sums[key] = found
@@ -260,6 +282,7 @@ class FeatureEvidence(KernelEvidence):
         scale = np.where(kind == EffectKind.SCALE, value, 1.0)
         scale[(kind == EffectKind.HARD) | (kind == EffectKind.SOFT)] = np.inf
         shift = np.where(kind == EffectKind.SHIFT, value**2, 0.0) + states.drift.stds[drift] ** 2
+        scale[1:] *= states.drift.noise_ratios[drift]
         shift[0] = 0.0
         return RowNoise(scale, shift)
 

@@ -25,7 +25,7 @@ def kernel_evidence(
     per_node: bool = False,
 ) -> KernelEvidence:
     """The evidence of processes over one of the kernels: dense for few rows, where the model asks for no more."""
-    plain = not any(states.drift.stds) and states.power is None and data.block is None and data.weight is None
+    plain = not states.drift.is_any and states.power is None and data.block is None and data.weight is None
     evidence = DenseEvidence if plain and data.n_rows <= DENSE_ROWS else FeatureEvidence
     return evidence(data, states, kernels, noise, per_node)
 

@@ -10,15 +10,16 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int, Int8, UInt8, UInt64
+from jaxtyping import Bool, Float, Int, Int8, Int16, UInt8, UInt64
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 from bacadi.evidence.compiled import compiled, inlined, inner
-from bacadi.evidence.gram import GramTables, Regression, local_score
+from bacadi.evidence.gram import NODE, GramTables, Regression, local_score, next_touched
 
 MISSING, REJECTED, ACCEPTED = -1, 0, 1
+BLOCK = 32  # nodes whose weights of edges are summed together
 
 
 class PriorTables(NamedTuple):
@@ -59,7 +60,7 @@ class CompiledTarget(NamedTuple):
 
 class Memory(NamedTuple):
     """Scores by hash, key 0 being empty; the key of a request is the exclusive or of one random word per parent and
-    per state (Zobrist hashing).
+    per state other than 0 (Zobrist hashing).
 
     With `inline` the evidence is compiled: a score that is missing is computed, and takes the place of another of the
     same slot. Most proposals at cold levels are refused and come again, so that most scores are there. Otherwise all
@@ -99,7 +100,7 @@ class Chains(NamedTuple):
     """
 
     edges: UInt8[np.ndarray, "*L d d"]
-    parents: Int[np.ndarray, "*L d P"]
+    parents: Int16[np.ndarray, "*L d P"]
     n_parents: Int[np.ndarray, "*L d"]
     states: Int8[np.ndarray, "*L d M"]
     n_targets: Int[np.ndarray, "*L M"]
@@ -115,14 +116,15 @@ class Work(NamedTuple):
 
     Slot a < `n_nodes` holds the new parents (sorted), states and score of `node[a]`; a score of NaN is still to be
     computed. `log_prior` is the change of log p(G, S), `log_proposal` the log probability to propose the way back less
-    that of the way there; with `turned` both nodes exchange their places in the order. The other arrays are scratch
+    that of the way there; with `turned` both nodes exchange their places in the order. `drop` and `drop_block` are sums
+    of weights of the edges into each node and into each block of nodes (`weigh_edges`). The other arrays are scratch
     space: of a search for ancestors, of the nodes that may not become parents, of Gibbs scans, and of the random state
     to which a move that has to be repeated returns.
     """
 
     n_nodes: Int[np.ndarray, " 1"]
     node: Int[np.ndarray, " 2"]
-    parents: Int[np.ndarray, "2 d"]
+    parents: Int16[np.ndarray, "2 d"]
     n_parents: Int[np.ndarray, " 2"]
     state: Int8[np.ndarray, "2 M"]
     score: Float[np.ndarray, " 2"]
@@ -132,12 +134,14 @@ class Work(NamedTuple):
     seen: UInt8[np.ndarray, " d"]
     below: UInt8[np.ndarray, "2 d"]
     stack: Int[np.ndarray, " d"]
-    old_parents: Int[np.ndarray, " d"]
-    other_parents: Int[np.ndarray, " d"]
+    old_parents: Int16[np.ndarray, " d"]
+    other_parents: Int16[np.ndarray, " d"]
     column: Int8[np.ndarray, " M"]
     n_targets: Int[np.ndarray, " M"]
     option_score: Float[np.ndarray, " T"]
     option_log_p: Float[np.ndarray, " T"]
+    drop: Float[np.ndarray, " d"]
+    drop_block: Float[np.ndarray, " q"]
     rng: UInt64[np.ndarray, " 4"]
 
 
@@ -154,14 +158,33 @@ def no_tables() -> GramTables:
     empty = np.zeros((1, 1))
     prior = Regression(0, True, np.ones(1), empty, np.ones(1), np.ones(1), np.ones(1), empty, empty)
     gram, one, group = np.zeros((1, 1, 1, 1)), np.zeros(1), np.zeros(1, np.int64)
+    sums = gram, group, empty, empty, group, gram, empty
     drifts = one, one, one, empty, empty
-    return GramTables(gram, gram, empty, one, group, *drifts, prior, np.zeros(1, np.int8), one, empty)
+    return GramTables(*sums, one, group, *drifts, prior, np.zeros(1, np.int8), one, empty)
 
 
 def new_work(d: int, m: int, n_states: int) -> Work:
     """Room for the proposals on d variables and m contexts."""
-    shapes = (1, 2, (2, d), 2, (2, m), 2, 1, 1, 1, d, (2, d), d, d, d, m, m, n_states, n_states, 4)
-    kinds = (*["i8"] * 4, "i1", *["f8"] * 3, "?", "u1", "u1", *["i8"] * 3, "i1", "i8", "f8", "f8", "u8")
+    sums = n_states, n_states, d, -(-d // BLOCK)
+    shapes = (1, 2, (2, d), 2, (2, m), 2, 1, 1, 1, d, (2, d), d, d, d, m, m, *sums, 4)
+    kinds = (
+        "i8",
+        "i8",
+        NODE,
+        "i8",
+        "i1",
+        *["f8"] * 3,
+        "?",
+        "u1",
+        "u1",
+        "i8",
+        NODE,
+        NODE,
+        "i1",
+        "i8",
+        *["f8"] * 4,
+        "u8",
+    )
     return Work(*(np.zeros(shape, kind) for shape, kind in zip(shapes, kinds, strict=True)))
 
 
@@ -259,8 +282,10 @@ def evaluate(problem, node, parents, n_parents, state):  # type: ignore[no-untyp
     key = memory.node_hash[node, memory.node_hash.shape[1] - 1]
     for a in range(n_parents):
         key ^= memory.node_hash[node, parents[a]]
-    for k in range(len(state)):
+    k = next_touched(state, 0)
+    while k < len(state):
         key ^= memory.state_hash[node, k, state[k]]
+        k = next_touched(state, k + 1)
     slot = key & np.uint64(len(memory.keys) - 1) if memory.inline else slot_of(memory.keys, key)
     if memory.keys[slot] == key:
         return memory.values[slot]
@@ -402,7 +427,30 @@ def decide(problem, chain, work, beta):  # type: ignore[no-untyped-def]
     if not accepts(chain.rng, log_ratio):
         return REJECTED
     commit(chain, work)
+    for a in range(work.n_nodes[0]):
+        weigh_edges(problem.target.proposals.drop, chain, work, work.node[a])
     return ACCEPTED
+
+
+@inner
+def weigh_edges(drop, chain, work, node):  # type: ignore[no-untyped-def]
+    """Sum the weights of the edges into a node anew, and those of its block: no sum depends on those before it."""
+    total = 0.0
+    for a in range(chain.n_parents[node]):
+        total += drop[chain.parents[node, a], node]
+    work.drop[node] = total
+    first, total = node - node % BLOCK, 0.0
+    for other in range(first, min(first + BLOCK, len(work.drop))):
+        total += work.drop[other]
+    work.drop_block[node // BLOCK] = total
+
+
+@inner
+def weigh_all_edges(drop, chain, work):  # type: ignore[no-untyped-def]
+    """Sum the weights of the edges into all nodes of a chain, before its moves begin."""
+    work.drop[:] = 0.0
+    for node in range(len(work.drop)):
+        weigh_edges(drop, chain, work, node)
 
 
 @inlined
@@ -481,11 +529,13 @@ def descendants(chain, work, node, left_out, found):  # type: ignore[no-untyped-
     while size > 0:
         size -= 1
         current = work.stack[size]
-        for child in range(len(found)):
-            if chain.edges[current, child] == 1 and found[child] == 0 and child != left_out:
+        child = next_touched(chain.edges[current], 0)
+        while child < len(found):
+            if found[child] == 0 and child != left_out:
                 found[child] = 1
                 work.stack[size] = child
                 size += 1
+            child = next_touched(chain.edges[current], child + 1)
 
 
 @inlined

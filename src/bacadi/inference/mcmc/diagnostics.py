@@ -7,9 +7,10 @@ ranks and distances from the median of an indicator are such a transformation of
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int8
+from jaxtyping import Float, Int, Int8
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import ndtri
 
@@ -160,9 +161,35 @@ def diagnose(
     "Not converged: the probability of 'a' → 'b' differs by 1.00 between the two replicas (1 other edge beyond 0.20); \
 run longer with --sweeps or --time-budget."
     """
+    return diagnose_varying(Varying.of(graphs), Varying.of(targets), log_posterior, swap_rates)
+
+
+class Varying(NamedTuple):
+    """Indicators [a, b] of all draws: `columns` of those at the places `at` of the flat array; all others are 0."""
+
+    columns: Int8[np.ndarray, "chain draw U"]
+    at: Int[np.ndarray, " U"]
+    shape: tuple[int, int]
+
+    @classmethod
+    def of(cls, draws: Int8[np.ndarray, "chain draw a b"]) -> "Varying":
+        """From whole arrays."""
+        chains, n, a, b = draws.shape
+        flat = draws.reshape(chains, n, a * b)
+        at = np.flatnonzero(flat.any(axis=(0, 1)))
+        return cls(flat[:, :, at], at, (a, b))
+
+
+def diagnose_varying(
+    edges: Varying,
+    targets: Varying,
+    log_posterior: Float[np.ndarray, "chain draw"],
+    swap_rates: Float[np.ndarray, "chain pairs"],
+) -> Diagnostics:
+    """`diagnose` of indicators of which most are 0 in all draws."""
     # Sums of local scores differ by rounding on the way to the same state, which would give it different ranks.
     rhat, ess = _of_score(log_posterior.astype(np.float64).round(_SCORE_DECIMALS))
-    return Diagnostics(_of_indicators(graphs), _of_indicators(targets), rhat, ess, swap_rates, log_posterior.shape)
+    return Diagnostics(_of_indicators(edges), _of_indicators(targets), rhat, ess, swap_rates, log_posterior.shape)
 
 
 def split_rhat(halves: Float[np.ndarray, "s m n"]) -> Float[np.ndarray, " s"]:
@@ -215,19 +242,23 @@ def _of_score(score: Float[np.ndarray, "chain draw"]) -> tuple[float, float]:
     return float(np.fmax(split_rhat(normal), spread)[0]), float(effective_sample_size(normal)[0])
 
 
-def _of_indicators(draws: Int8[np.ndarray, "chain draw a b"]) -> Indicators:
-    chains, n, a, b = draws.shape
-    flat = draws.reshape(chains, n, a * b)
-    means = flat.mean(axis=1)
-    rhat, ess = np.full((2, a * b), np.nan)
+def _of_indicators(draws: Varying) -> Indicators:
+    (_, n, size), (a, b) = draws.columns.shape, draws.shape
+    means = draws.columns.mean(axis=1)
+    rhat, ess = np.full((2, size), np.nan)
     p = means.mean(axis=0)
     varying = np.flatnonzero((p > 0) & (p < 1)) if n >= MIN_DRAWS else np.zeros(0, int)
     for start in range(0, len(varying), _BLOCK):
         at = varying[start : start + _BLOCK]
-        halves = _halves(flat[:, :, at].astype(np.float64))
+        halves = _halves(draws.columns[:, :, at].astype(np.float64))
         rhat[at], ess[at] = split_rhat(halves), effective_sample_size(halves)
     error = np.where(np.isnan(ess), 0.0, np.sqrt(p * (1 - p) / ess))
-    return Indicators(*(array.reshape(a, b) for array in (rhat, ess, error, np.ptp(means, axis=0))))
+    found = []
+    for values, otherwise in ((rhat, np.nan), (ess, np.nan), (error, 0.0), (np.ptp(means, axis=0), 0.0)):
+        whole = np.full(a * b, otherwise)
+        whole[draws.at] = values
+        found.append(whole.reshape(a, b))
+    return Indicators(*found)
 
 
 def _halves(draws: Float[np.ndarray, "chain draw s"]) -> Float[np.ndarray, "s m n"]:

@@ -17,9 +17,11 @@ from jaxtyping import Float, Int, Int8
 from bacadi.data.contexts import ContextData
 from bacadi.errors import InferenceError
 from bacadi.evidence.collapsed import AbstractEvidence, CollapsedPosterior, never
+from bacadi.evidence.gram import NODE
 from bacadi.graph.dag import topological_order
 from bacadi.inference.mcmc import chain, moves
 from bacadi.inference.mcmc.chain import Chains, CompiledTarget, Memory
+from bacadi.inference.mcmc.draws import PackedDraw, from_arrays, packed, to_arrays
 from bacadi.inference.mcmc.method import MoveWeights
 from bacadi.inference.mcmc.start import Structure, edge_weights, target_weights
 
@@ -66,15 +68,14 @@ class Replica:
     def __init__(self, evidence: AbstractEvidence, target: CompiledTarget, memory: Memory, chains: Chains) -> None:
         d, m, n = evidence.n_variables, evidence.n_contexts, len(chains.edges)
         self.evidence, self.memory, self.n_kept, self.chains = evidence, memory, 0, chains
-        # A copy for each replica: threads that count references to the same arrays slow each other down.
-        self.target: CompiledTarget = _copied(target)
+        self.target = target
         kinds = (1, "i8"), (d, "u1"), (m, "i1"), (1, "u8")
         self.request = chain.ScoreRequest(*(np.zeros(size, kind) for size, kind in kinds))
         self.work = chain.new_work(d, m, self.evidence.states.n_states)
         self.counts = chain.MoveCounts(np.zeros((n, len(moves.MOVES), 2), np.int64), np.zeros((n, 2)))
         self.seen = Seen(np.zeros((d, d)), np.zeros((m, d)), np.zeros(1))
         self.betas, self.position = np.ones(n), np.zeros(3, np.int64)
-        self.draws, self.every = list[Sample](), 1
+        self.draws, self.every = list[PackedDraw](), 1
 
     def advance(self, until: int, n_moves: int | Int[np.ndarray, " L"], over: Callable[[], bool] = never) -> bool:
         """Go on until the sweep, fetching scores that compiled code does not have; moves are those of each level.
@@ -155,7 +156,7 @@ class Replica:
     def record(self, sweep: int, wanted: int) -> None:
         """Keep a draw every `every` sweeps; with twice the number wanted every second one is dropped."""
         if sweep % self.every == 0:
-            self.draws.append(self.sample())
+            self.draws.append(packed(*self.sample()))
         if len(self.draws) >= 2 * wanted:
             self.draws, self.every = self.draws[1::2], 2 * self.every
 
@@ -163,20 +164,14 @@ class Replica:
         """Copies of all that changes during a run, except scores in memory, which can be computed again."""
         arrays = {f"{part}.{name}": value for part in PARTS for name, value in getattr(self, part)._asdict().items()}
         arrays |= {"betas": self.betas, "position": self.position, "every": np.array(self.every)}
-        d, m = self.evidence.n_variables, self.evidence.n_contexts
-        graphs, states, log_p = zip(*self.draws, strict=True) if self.draws else ((), (), ())
-        arrays["draws.graphs"] = np.array(graphs, np.int8).reshape(-1, d, d)
-        arrays["draws.states"] = np.array(states, np.int8).reshape(len(graphs), m, d)
-        arrays["draws.log_posterior"] = np.array(log_p, float)
-        return {name: value.copy() for name, value in arrays.items()}
+        return {name: value.copy() for name, value in arrays.items()} | to_arrays(self.draws)
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         """Go back to where `arrays` was asked for."""
         for part, kind in PARTS.items():
             setattr(self, part, kind(*(arrays[f"{part}.{name}"] for name in kind._fields)))
         self.betas, self.position, self.every = arrays["betas"], arrays["position"], int(arrays["every"])
-        parts = (arrays["draws.graphs"], arrays["draws.states"], arrays["draws.log_posterior"].tolist())
-        self.draws = list(zip(*parts, strict=True))
+        self.draws = from_arrays(arrays)
 
 
 def compiled_target(collapsed: CollapsedPosterior, data: ContextData, weights: MoveWeights) -> CompiledTarget:
@@ -189,7 +184,7 @@ def compiled_target(collapsed: CollapsedPosterior, data: ContextData, weights: M
     tables = chain.PriorTables(odds, fixed, prior.over_orders, by_degree, degree, prior.max_parents, *states)
     move_sum = np.cumsum(_move_weights(weights, evidence))
     drawn = proposals(edge_weights(data), target_weights(data), move_sum)
-    return CompiledTarget(evidence.tables or chain.no_tables(), tables, drawn)
+    return _row_by_row(CompiledTarget(evidence.tables or chain.no_tables(), tables, drawn))
 
 
 def proposals(
@@ -238,9 +233,10 @@ def new_chains(collapsed: CollapsedPosterior, starts: Sequence[Structure], rng: 
     for value, node, parents in zip(score.tolist(), nodes.tolist(), masks, strict=True):
         _check_finite(value, node, parents)
     prior, bits = collapsed.prior, rng.integers(1, 2**63, 4, dtype=np.uint64)
-    # The parents of each node in ascending order, then all others, which nobody reads.
-    parents = np.argsort(graphs.transpose(0, 2, 1) == 0, axis=2, kind="stable")
     n_parents, n_targets = graphs.sum(axis=1).astype(np.int64), (states > 0).sum(axis=1).astype(np.int64)
+    # The parents of each node in ascending order, then zeros, which nobody reads.
+    parents = np.zeros(graphs.shape, NODE)
+    parents[np.arange(d) < n_parents[:, :, None]] = np.nonzero(graphs.transpose(0, 2, 1))[2]
     log_prior = np.array([prior.log_prob_ordered(graph) + prior.log_prob_states(states) for graph, states in starts])
     place = np.argsort([topological_order(graph) for graph in graphs], axis=1)
     structure = graphs.astype(np.uint8), parents, n_parents, states, n_targets
@@ -252,7 +248,7 @@ def blank_chains(evidence: AbstractEvidence, n: int) -> Chains:
     d, m = evidence.n_variables, evidence.n_contexts
     return Chains(
         edges=np.zeros((n, d, d), np.uint8),
-        parents=np.zeros((n, d, d), np.int64),
+        parents=np.zeros((n, d, d), NODE),
         n_parents=np.zeros((n, d), np.int64),
         states=np.zeros((n, d, m), np.int8),
         n_targets=np.zeros((n, m), np.int64),
@@ -279,11 +275,13 @@ def empty_memory(rng: np.random.Generator, evidence: AbstractEvidence) -> Memory
     size = INLINE_SLOTS if inline else 2**16
     words = rng.integers(1, 2**63, d * (d + 1) + d * m * t, dtype=np.uint64)
     nodes, states = np.split(words, [d * (d + 1)])
-    return Memory(inline, np.zeros(size, np.uint64), np.zeros(size), nodes.reshape(d, d + 1), states.reshape(d, m, t))
+    states = states.reshape(d, m, t)
+    states[:, :, :1] = 0  # of most states, which need not be looked at
+    return Memory(inline, np.zeros(size, np.uint64), np.zeros(size), nodes.reshape(d, d + 1), states)
 
 
-def _copied(value):  # type: ignore[no-untyped-def]
-    """A copy of nested tuples of arrays."""
+def _row_by_row(value):  # type: ignore[no-untyped-def]
+    """Nested tuples of arrays, each in C order: for another one everything would be compiled anew, and slower."""
     if isinstance(value, np.ndarray):
-        return value.copy()
-    return type(value)(*(_copied(item) for item in value)) if isinstance(value, tuple) else value
+        return np.require(value, requirements=["C", "W"])
+    return type(value)(*(_row_by_row(item) for item in value)) if isinstance(value, tuple) else value

@@ -14,7 +14,7 @@ from bacadi.evidence.collapsed import CollapsedPosterior
 from bacadi.evidence.reading import collapse
 from bacadi.inference.checkpoint import checkpoint_of
 from bacadi.inference.collapsed import AbstractCollapsedMethod, flat, posterior_fields
-from bacadi.inference.conditionals import MAX_DRAWS, log_odds
+from bacadi.inference.conditionals import log_odds, most_draws
 from bacadi.inference.method import STARTING, Monitor, Problem
 from bacadi.model.integrated import GaussianProcess
 from bacadi.model.model import Model
@@ -55,7 +55,8 @@ class MCMC(AbstractCollapsedMethod):
     With `time_budget` (seconds) all work, from reading the data to writing the results, ends by then, whatever the
     number of sweeps; the search for starts takes at most a quarter of it, and the burn-in the same share as otherwise.
     The numbers in brackets are those of linear models; `plan` has those of models whose scores take
-    milliseconds.
+    milliseconds. Of more than 300 variables and contexts there are fewer draws than `n_draws`, as many as 1.5 GB hold
+    with their parameters; the diagnostics look at all.
 
     >>> MCMC(n_draws=200).n_replicas
     2
@@ -86,14 +87,15 @@ class MCMC(AbstractCollapsedMethod):
         draws, collapsed = run.go(), run.collapsed
         if problem.extends is not None:
             draws = pooled(problem.extends, draws)
-        found = draws.diagnostics()
+        found, draws = draws.diagnostics(), draws.thinned()
+        graphs, states = draws.graphs, draws.states
         rng = np.random.default_rng(np.random.SeedSequence(problem.seed).spawn(self.n_replicas + 1)[-1])
         data = problem.data
-        odds = log_odds(collapsed, flat(draws.graphs), flat(draws.states))
+        odds = log_odds(collapsed, flat(graphs), flat(states))
         return Posterior.from_draws(
             data,
-            draws.graphs,
-            draws.states > 0,
+            graphs,
+            states > 0,
             draws.log_posterior,
             weighting=weights.uniform,
             sample_stats=found.to_stats()
@@ -106,7 +108,7 @@ class MCMC(AbstractCollapsedMethod):
                 "n_sweeps_planned": draws.n_planned,
                 "n_sweeps_recorded": draws.n_recorded,
             },
-            **posterior_fields(rng, problem, collapsed, draws.graphs, draws.states),
+            **posterior_fields(rng, problem, collapsed, graphs, states),
         )
 
     def opening(self, model: Model | None = None) -> str:
@@ -145,7 +147,7 @@ def seconds_to_finish(problem: Problem, collapsed: CollapsedPosterior, structure
     size = sum(labelled.values.nbytes for labelled in fields["parameters"].values()) / len(few)
     d, m = problem.data.n_variables, problem.data.n_contexts
     # Structures of all temperatures share less than draws do, so that this is more than enough for their odds.
-    fixed = 0.5 + _SECONDS_PER_PAIR * d * (d + m) + odds * MAX_DRAWS / len(few)
+    fixed = 0.5 + _SECONDS_PER_PAIR * d * (d + m) + odds * most_draws(d) / len(few)
     return Finish(fixed, 1.1 * (took / len(few) + _SECONDS_PER_BYTE * size))
 
 

@@ -38,6 +38,19 @@ def toggle(prior, chain, work, i, j):  # type: ignore[no-untyped-def]
     return True
 
 
+@inner
+def find(weight, first, end, mark):  # type: ignore[no-untyped-def]
+    """The place of `mark` in the cumulative sums of weights from `first` to `end`; beyond them, the last above 0."""
+    found = first
+    for at in range(first, end):
+        if weight[at] > 0.0:
+            found = at
+            if mark < weight[at]:
+                return at
+        mark -= weight[at]
+    return found
+
+
 @inlined
 def add_or_drop(problem, chain, work):  # type: ignore[no-untyped-def]
     """Add an edge or take one away, each in half of the cases.
@@ -49,9 +62,8 @@ def add_or_drop(problem, chain, work):  # type: ignore[no-untyped-def]
     _, prior, weights = problem.target
     adds = ops.uniform(chain.rng) < 0.5
     rest = 0.0
-    for node in range(len(chain.place)):
-        for a in range(chain.n_parents[node]):
-            rest += weights.drop[chain.parents[node, a], node]
+    for total in work.drop_block:
+        rest += total
     if adds:
         i, j = draw_pair(chain, weights.edge_sum)
         if i == j or chain.edges[i, j] == 1:
@@ -59,13 +71,19 @@ def add_or_drop(problem, chain, work):  # type: ignore[no-untyped-def]
         rest += weights.drop[i, j]
     else:
         mark, i, j = ops.uniform(chain.rng) * rest, -1, -1
-        for node in range(len(chain.place)):
-            for a in range(chain.n_parents[node]):
-                if mark >= 0.0:
-                    i, j = chain.parents[node, a], node
-                    mark -= weights.drop[i, j]
-        if i < 0:
+        if rest <= 0.0:
             return False
+        block = find(work.drop_block, 0, len(work.drop_block), mark)
+        for before in work.drop_block[:block]:
+            mark -= before
+        first = block * ops.BLOCK
+        j = find(work.drop, first, min(first + ops.BLOCK, len(work.drop)), mark)
+        for before in work.drop[first:j]:
+            mark -= before
+        for a in range(chain.n_parents[j]):
+            if mark >= 0.0:
+                i = chain.parents[j, a]
+                mark -= weights.drop[i, j]
     to_drop, to_add = math.log(weights.drop[i, j] / rest), weights.edge_log[i, j] - math.log(weights.edge_sum[-1])
     work.log_proposal[0] = to_drop - to_add if adds else to_add - to_drop
     return toggle(prior, chain, work, i, j)
@@ -399,6 +417,7 @@ def advance(problem, work, chains, counts, betas, position, until, n_moves):  # 
         while position[1] < len(betas):
             level = position[1]
             chain, beta = ops.chain_at(chains, chains.at_level[level]), betas[level]
+            ops.weigh_all_edges(problem.target.proposals.drop, chain, work)
             while position[2] < n_moves[level]:
                 work.rng[:] = chain.rng
                 kind = ops.draw(chain.rng, problem.target.proposals.move_sum)

@@ -15,14 +15,14 @@ from itertools import count, repeat
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int, Int8
+from jaxtyping import Int8
 
 from bacadi.data.contexts import ContextData
 from bacadi.errors import InferenceError
 from bacadi.evidence.collapsed import CollapsedPosterior
 from bacadi.inference.checkpoint import Checkpoint
-from bacadi.inference.mcmc.diagnostics import Diagnostics, diagnose
-from bacadi.inference.mcmc.ladder import Replica, Sample, blank_chains, compiled_target, empty_memory
+from bacadi.inference.mcmc.draws import ChainDraws, evenly, packed, places, unpacked_graphs, unpacked_states
+from bacadi.inference.mcmc.ladder import Replica, blank_chains, compiled_target, empty_memory
 from bacadi.inference.mcmc.method import MCMC
 from bacadi.inference.mcmc.search import PASSES, RESTARTS
 from bacadi.inference.mcmc.start import (
@@ -53,25 +53,6 @@ class Finish(NamedTuple):
 
     fixed: float
     per_draw: float
-
-
-class ChainDraws(NamedTuple):
-    """What a run recorded, replicas along the first axis; how many of the sweeps planned it made, how many of these
-    after the burn-in."""
-
-    graphs: Int8[np.ndarray, "R n d d"]
-    states: Int8[np.ndarray, "R n M d"]
-    log_posterior: Float[np.ndarray, "R n"]
-    swap_rates: Float[np.ndarray, "R L-1"]
-    acceptance: Float[np.ndarray, "R 8"]
-    n_sweeps: int
-    n_planned: int
-    n_recorded: int
-
-    def diagnostics(self) -> Diagnostics:
-        """How far the draws can be trusted."""
-        targets = (self.states > 0).astype(np.int8)
-        return diagnose(self.graphs, targets, self.log_posterior, self.swap_rates)
 
 
 class TemperingRun:
@@ -228,7 +209,9 @@ class TemperingRun:
     def _has_more_time(self, budget: float) -> bool:
         """Measure on draws, once the time that was guessed is over, what the end will take: go on if there is time
         left, and keep fewer draws if there is too little."""
-        draws = [Structure(*draw[:2]) for replica in self.replicas for draw in _evenly(replica.draws, 16)]
+        few = [draw for replica in self.replicas for draw in evenly(replica.draws, 16)]
+        d, m = self.data.n_variables, self.data.n_contexts
+        draws = [Structure(*pair) for pair in zip(unpacked_graphs(few, d), unpacked_states(few, (m, d)), strict=True)]
         if not draws or self.looks == 0:
             return False
         self.looks -= 1
@@ -327,16 +310,14 @@ class TemperingRun:
     def _draws(self) -> ChainDraws:
         if self.method.time_budget is not None:
             for replica in self.replicas:
-                replica.draws = replica.draws or [replica.sample()]  # time was over before the first draw
+                replica.draws = replica.draws or [packed(*replica.sample())]  # time was over before the first draw
         if not all(replica.draws for replica in self.replicas):
             raise InferenceError("The run was too short to record a draw; give it more sweeps.")
         n = min(self.wanted, *(len(replica.draws) for replica in self.replicas))
-        kept = [_evenly(replica.draws, n) for replica in self.replicas]
         moved = np.stack([replica.counts.moves[0] for replica in self.replicas])
         return ChainDraws(
-            np.stack([[draw[0] for draw in draws] for draws in kept]),
-            np.stack([[draw[1] for draw in draws] for draws in kept]),
-            np.array([[draw[2] for draw in draws] for draws in kept]),
+            [evenly(replica.draws, n) for replica in self.replicas],
+            (self.data.n_contexts, self.data.n_variables),
             np.stack([replica.swap_rates() for replica in self.replicas]),
             moved[:, :, 1] / np.maximum(moved[:, :, 0], 1),
             self.swept,
@@ -417,29 +398,16 @@ def states_of(posterior: Posterior) -> Int8[np.ndarray, "R n M d"]:
 def pooled(old: Posterior, new: ChainDraws) -> ChainDraws:
     """The draws of an earlier run and of its extension, in proportion to the sweeps that each recorded."""
     share = old.attrs["n_sweeps_recorded"] / (old.attrs["n_sweeps_recorded"] + new.n_recorded)
-    n_old, n_new = old.graph.shape[1], new.graphs.shape[1]
+    n_old, n_new = old.graph.shape[1], len(new.draws[0])
     wanted = max(n_old, n_new)
     total = int(min(wanted, n_old / share, n_new / max(1 - share, 1e-9)))
     n_first = min(max(round(share * total), 1), n_old)
-    pairs = (
-        (old.graph, new.graphs),
-        (states_of(old), new.states),
-        (old.sample_stats["log_posterior"].values, new.log_posterior),
-    )
-    parts = [
-        np.concatenate([first[:, _places(n_old, n_first)], second[:, _places(n_new, max(total - n_first, 1))]], axis=1)
-        for first, second in pairs
+    states, log_p = states_of(old), old.sample_stats["log_posterior"].values
+    draws = [
+        [packed(old.graph[r, i], states[r, i], float(log_p[r, i])) for i in places(n_old, n_first)]
+        + evenly(of_replica, max(total - n_first, 1))
+        for r, of_replica in enumerate(new.draws)
     ]
     made, planned, recorded = (old.attrs[name] for name in ("n_sweeps", "n_sweeps_planned", "n_sweeps_recorded"))
     counts = made + new.n_sweeps, planned + new.n_planned, recorded + new.n_recorded
-    return ChainDraws(parts[0], parts[1], parts[2], new.swap_rates, new.acceptance, *counts)
-
-
-def _evenly(draws: list[Sample], n: int) -> list[Sample]:
-    """`n` of the draws, evenly spaced, the last one among them."""
-    return [draws[i] for i in _places(len(draws), n)]
-
-
-def _places(n: int, wanted: int) -> Int[np.ndarray, " m"]:
-    """The places of `wanted` things, or of all, evenly spaced among n, the last one among them."""
-    return np.arange(n) if n <= wanted else np.linspace(0, n - 1, wanted + 1).round().astype(int)[1:]
+    return ChainDraws(draws, new.shape, new.swap_rates, new.acceptance, *counts)

@@ -14,12 +14,18 @@ from jaxtyping import Bool, Float, Int, Int8
 
 from bacadi.evidence.collapsed import never
 from bacadi.evidence.compiled import compiled, inner
-from bacadi.evidence.gram import local_score
+from bacadi.evidence.gram import NODE, local_score, next_touched
+from bacadi.evidence.scan import addition_scores, state_scores
 from bacadi.inference.mcmc.chain import CompiledTarget, lend
 
 TOLERANCE = 1e-6  # nats by which a change has to be better
 STATE_ROUNDS = 10
+SHORT = 32  # changes on a short list
+LIKE = 10.0  # times the last gain that is hoped for, at most, in a search that short lists serve
 CUT = 50.0  # nats below the best score at which a node on its way through the order turns back
+SCORE, IMPROVE, SETTLE, RECONSIDER = range(4)
+"""The steps of a search at one node."""
+
 # Searches at most, passes that each takes as a rule, and nats within which two of them found the same.
 RESTARTS, PASSES, SAME = 8, 4, 1e-3
 
@@ -48,34 +54,85 @@ def along(order: Int[np.ndarray, " d"], target: CompiledTarget) -> Order:
 
 
 @inner
+def listed(parents, chosen):  # type: ignore[no-untyped-def]
+    """Write the parents of a mask into `chosen`; returns their number."""
+    n, i = 0, next_touched(parents, 0)
+    while i < len(parents):
+        chosen[n] = i
+        n += 1
+        i = next_touched(parents, i + 1)
+    return n
+
+
+@inner
+def prior_part(prior, node, chosen, n, state):  # type: ignore[no-untyped-def]
+    """What n parents and the states of a node add to log p(G, S); state 0 adds nothing."""
+    log_prior = 0.0
+    for a in range(n):
+        log_prior += prior.edge_log_odds[chosen[a], node]
+    k = next_touched(state, 0)
+    while k < len(state):
+        log_prior += prior.state_log_prior[k, node, state[k]]
+        k = next_touched(state, k + 1)
+    return log_prior
+
+
+@inner
 def node_score(target, node, parents, state, chosen):  # type: ignore[no-untyped-def]
     """The part of a node in the log posterior but for what looks at several nodes; `chosen` is scratch space."""
-    n, log_prior = 0, 0.0
-    for i in range(len(parents)):
-        if parents[i]:
-            chosen[n] = i
-            n += 1
-            log_prior += target.prior.edge_log_odds[i, node]
-    for k in range(len(state)):
-        log_prior += target.prior.state_log_prior[k, node, state[k]]
+    n = listed(parents, chosen)
+    log_prior = prior_part(target.prior, node, chosen, n, state)
     return log_prior + local_score(target.tables, node, chosen, n, state)
 
 
 @inner
-def improve_parents(target, found, node, chosen):  # type: ignore[no-untyped-def]
-    """Make the single change of a parent that helps most; False if none does."""
-    parents, state, prior = found.parents[node], found.states[node], target.prior
-    full = parents.sum() >= prior.max_parents
-    best, change = found.score[node] + TOLERANCE, -1
-    for at in range(found.place[node]):
-        i = found.order[at]
-        if prior.fixed[i, node] != 0 or (full and not parents[i]):
+def shorten(short, scores, names):  # type: ignore[no-untyped-def]
+    """Keep the names of the largest scores on the short list; the number of its entries is its last one."""
+    size, n, top = len(short) - 1, 0, np.empty(len(short) - 1)
+    for c in range(len(names)):
+        if n == size and scores[c] <= top[n - 1]:
             continue
-        parents[i] = not parents[i]
-        score = node_score(target, node, parents, state, chosen)
-        parents[i] = not parents[i]
-        if score > best:
-            best, change = score, i
+        at = n if n < size else n - 1
+        n = at + 1
+        while at > 0 and top[at - 1] < scores[c]:
+            top[at], short[at] = top[at - 1], short[at - 1]
+            at -= 1
+        top[at], short[at] = scores[c], names[c]
+    short[size] = n
+
+
+@inner
+def improve_parents(target, found, node, chosen, short, every):  # type: ignore[no-untyped-def]
+    """Make the single change of a parent that helps most; False if none does.
+
+    New parents are looked for among all that may be, which makes the short list, or on the short list alone.
+    """
+    parents, state, prior = found.parents[node], found.states[node], target.prior
+    n, n_more, place = listed(parents, chosen), 0, found.place[node]
+    more, every = np.empty(len(parents), np.int64), every or place <= 3 * SHORT
+    for at in range(place if every else short[-1]):
+        i = found.order[at] if every else short[at]
+        if prior.fixed[i, node] == 0 and not parents[i] and n < prior.max_parents:
+            more[n_more] = i
+            n_more += 1
+    more, scores = more[:n_more], np.empty(n_more)
+    addition_scores(target.tables, node, chosen, n, state, more, scores)
+    log_prior = prior_part(prior, node, chosen, n, state)
+    best, change = found.score[node] + TOLERANCE, -1
+    for c in range(n_more):
+        scores[c] += log_prior + prior.edge_log_odds[more[c], node]
+        if scores[c] > best:
+            best, change = scores[c], more[c]
+    if every:
+        shorten(short, scores, more)
+    kept = chosen[:n].copy()
+    for i in kept:
+        if prior.fixed[i, node] == 0:
+            parents[i] = False
+            score = node_score(target, node, parents, state, chosen)
+            parents[i] = True
+            if score > best:
+                best, change = score, i
     if change < 0:
         return False
     parents[change] = not parents[change]
@@ -84,40 +141,72 @@ def improve_parents(target, found, node, chosen):  # type: ignore[no-untyped-def
 
 
 @inner
-def improve_states(target, found, node, chosen):  # type: ignore[no-untyped-def]
-    """Make all single changes of a state that help, together if that helps more than the best one alone."""
+def improve_states(target, found, node, chosen, short, every):  # type: ignore[no-untyped-def]
+    """Make all single changes of a state that help, together if that helps more than the best one alone; False if none
+    does.
+
+    They are looked for in all contexts, which makes the short list where contexts are many, then on it alone.
+    """
     parents, state, log_prior = found.parents[node], found.states[node], target.prior.state_log_prior
-    together = np.empty_like(state)
-    for _ in range(STATE_ROUNDS):
+    together, many, changed = np.empty_like(state), len(state) > 3 * SHORT, False
+    every = every or not many
+    for _ in range(STATE_ROUNDS if len(state) > 0 else 0):
         together[:] = state
+        contexts = np.arange(len(state)) if every else short[: short[-1]].copy()
+        scores, gains = np.empty((len(contexts), log_prior.shape[2])), np.empty(len(contexts))
+        n = listed(parents, chosen)
+        state_scores(target.tables, node, chosen, n, state, contexts, scores)
+        usual = prior_part(target.prior, node, chosen, n, state)
         best, best_k, best_s = found.score[node] + TOLERANCE, -1, 0
-        for k in range(len(state)):
-            old, best_here = state[k], found.score[node]
+        for c in range(len(contexts)):
+            k = contexts[c]
+            old, best_here, gains[c] = state[k], found.score[node], -np.inf
             for s in range(log_prior.shape[2]):
                 if s == old or log_prior[k, node, s] == -np.inf:
                     continue
-                state[k] = s
-                score = node_score(target, node, parents, state, chosen)
+                score = scores[c, s] + usual + log_prior[k, node, s] - log_prior[k, node, old]
+                gains[c] = max(gains[c], score)
                 if score > best_here:
                     best_here, together[k] = score, s
                 if score > best:
                     best, best_k, best_s = score, k, s
-            state[k] = old
+        if every and many:
+            shorten(short, gains, contexts)
+            every = False
         if best_k < 0:
-            return
+            return changed
+        changed = True
         all_of_them = node_score(target, node, parents, together, chosen)
         if all_of_them > best:
             state[:], found.score[node] = together, all_of_them
         else:
             state[best_k], found.score[node] = best_s, best
+    return changed
 
 
 @inner
-def improve(target, found, node, chosen):  # type: ignore[no-untyped-def]
-    """Improve states and parents of a node in turn until no single change of a parent helps."""
-    improve_states(target, found, node, chosen)
-    while improve_parents(target, found, node, chosen):
-        improve_states(target, found, node, chosen)
+def improve(target, found, node, chosen, least):  # type: ignore[no-untyped-def]
+    """Improve states and parents of a node in turn until no single change of a parent helps.
+
+    Where there are many to look at, all are looked at once and then those on short lists, until none of them helps;
+    then all again, unless the score is below `least` and of no use. What is as far below that ten gains like the last
+    would not do is given up: gains fall from one change to the next.
+    """
+    few, contexts = np.empty(SHORT + 1, np.int64), np.empty(SHORT + 1, np.int64)
+    many = found.place[node] > 3 * SHORT or len(found.states[node]) > 3 * SHORT
+    every = True
+    while True:
+        before = found.score[node]
+        moved = improve_states(target, found, node, chosen, contexts, every) and many
+        moved |= improve_parents(target, found, node, chosen, few, every)
+        if moved:
+            every = not many
+            if many and found.score[node] + LIKE * (found.score[node] - before) < least:
+                return
+        elif every or found.score[node] < least:
+            return
+        else:
+            every = True
 
 
 @inner
@@ -134,38 +223,39 @@ def anew(target, found, node, other, chosen):  # type: ignore[no-untyped-def]
     for k in range(len(states)):
         states[k] = np.argmax(prior.state_log_prior[k, node])
     score[node] = node_score(target, node, parents, states, chosen)
-    improve(target, found, node, chosen)
+    improve(target, found, node, chosen, old - CUT)
     if score[node] <= old:
         parents[:], states[:], score[node] = old_parents, old_states, old
 
 
 @inner
-def exchange_neighbours(target, found, at, chosen):  # type: ignore[no-untyped-def]
+def exchange_neighbours(target, found, at, chosen, spare):  # type: ignore[no-untyped-def]
     """Let the nodes at places `at` and `at + 1` change places, and both look for parents anew where that may help.
 
-    False, and nothing done, where an edge between them is required.
+    False, and nothing done, where an edge between them is required. What would end more than `spare` below the present
+    score need not be looked at to its end.
     """
     first, second = found.order[at], found.order[at + 1]
     if target.prior.fixed[first, second] == 1:
         return False
     found.order[at], found.order[at + 1] = second, first
     found.place[first], found.place[second] = at + 1, at
-    joined = found.parents[second, first]
-    if joined:
-        found.parents[second, first] = False
-        found.score[second] = node_score(target, second, found.parents[second], found.states[second], chosen)
-        improve(target, found, second, chosen)
-    parents = found.parents[first]
-    if target.prior.fixed[second, first] == 0 and parents.sum() < target.prior.max_parents:
+    joined, parents, before = found.parents[second, first], found.parents[first], found.score[first]
+    if target.prior.fixed[second, first] == 0 and listed(parents, chosen) < target.prior.max_parents:
         parents[second] = True
         score = node_score(target, first, parents, found.states[first], chosen)
         if score > found.score[first] + TOLERANCE:
             found.score[first] = score
-            improve(target, found, first, chosen)
+            improve(target, found, first, chosen, -np.inf)
         else:
             parents[second] = False
         if joined:
             anew(target, found, first, second, chosen)
+    if joined:
+        least = found.score[second] - spare - (found.score[first] - before)
+        found.parents[second, first] = False
+        found.score[second] = node_score(target, second, found.parents[second], found.states[second], chosen)
+        improve(target, found, second, chosen, least)
     return True
 
 
@@ -176,12 +266,14 @@ def move_to(target, found, node, to, best, chosen, cut):  # type: ignore[no-unty
     Returns the best score on the way above `best` and its place, -1 where there is none.
     """
     place, step = -1, 1 if to > found.place[node] else -1
-    low = best - cut
+    low, total = best - cut, found.score.sum()
     while found.place[node] != to:
         at = found.place[node] if step > 0 else found.place[node] - 1
-        if not exchange_neighbours(target, found, at, chosen):
+        other = found.order[at + 1 if step > 0 else at]
+        before = found.score[node] + found.score[other]
+        if not exchange_neighbours(target, found, at, chosen, total - low):
             break
-        total = found.score.sum()
+        total += found.score[node] + found.score[other] - before
         if total > best + TOLERANCE:
             best, place = total, found.place[node]
         if total < low:
@@ -196,26 +288,29 @@ def assign(found, other):  # type: ignore[no-untyped-def]
     found.parents[:], found.states[:] = other.parents, other.states
 
 
-@compiled
-def search_all(target, found):  # type: ignore[no-untyped-def]
-    """Greedy parents and states of all nodes along the order."""
-    target, found = lend(target), lend(found)  # type: ignore[call-arg]
-    chosen = np.empty(len(found.order), np.int64)
-    for node in found.order:
-        found.score[node] = node_score(target, node, found.parents[node], found.states[node], chosen)
-        improve(target, found, node, chosen)
+@inner
+def move_best(target, found, trial, node, chosen):  # type: ignore[no-untyped-def]
+    """Move a node to the best of all places; whether it is another than before. `trial` is scratch space."""
+    best, place = found.score.sum(), np.int64(-1)
+    for end in (0, len(found.order) - 1):
+        assign(trial, found)
+        best, better = move_to(target, trial, node, end, best, chosen, CUT)
+        if better >= 0:
+            place = better
+    if place >= 0:
+        move_to(target, found, node, place, best, chosen, np.inf)
+    return place >= 0
 
 
-@compiled
-def reconsider(target, found, node):  # type: ignore[no-untyped-def]
+@inner
+def give_up_targets(target, found, node, chosen):  # type: ignore[no-untyped-def]
     """Give up each target of a node in turn and let parents take its place; whether that helped once.
 
     A target in a context and a parent that was moved there explain the same rows, so that no single change leads from
     the one to the other.
     """
-    target, found = lend(target), lend(found)  # type: ignore[call-arg]
     parents, states, score = found.parents[node], found.states[node], found.score
-    chosen, helped = np.empty(len(parents), np.int64), False
+    short, helped = np.empty(SHORT + 1, np.int64), False
     for k in range(len(states)):
         expected = np.argmax(target.prior.state_log_prior[k, node])
         if states[k] == expected:
@@ -223,9 +318,9 @@ def reconsider(target, found, node):  # type: ignore[no-untyped-def]
         old_parents, old_states, old = parents.copy(), states.copy(), score[node]
         states[k] = expected
         score[node] = node_score(target, node, parents, states, chosen)
-        while improve_parents(target, found, node, chosen):
+        while improve_parents(target, found, node, chosen, short, True):
             pass
-        improve(target, found, node, chosen)
+        improve(target, found, node, chosen, old - CUT)
         if score[node] > old + TOLERANCE:
             helped = True
         else:
@@ -234,19 +329,28 @@ def reconsider(target, found, node):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def settle(target, found, trial, node):  # type: ignore[no-untyped-def]
-    """Move a node to the best of all places; whether it is another than before. `trial` is scratch space."""
+def take_step(target, found, trial, node, step):  # type: ignore[no-untyped-def]
+    """One of the steps of a search at a node, in one function: each that Python calls compiles all of them anew."""
     target, found, trial = lend(target), lend(found), lend(trial)  # type: ignore[call-arg]
-    chosen, best, place = np.empty(len(found.order), np.int64), found.score.sum(), np.int64(-1)
-    for end in (0, len(found.order) - 1):
-        assign(trial, found)
-        best, better = move_to(target, trial, node, end, best, chosen, CUT)
-        if better >= 0:
-            place = better
-    if place < 0:
-        return False
-    move_to(target, found, node, place, best, chosen, np.inf)
-    return True
+    chosen = np.empty(len(found.order), NODE)
+    if step == SETTLE:
+        return move_best(target, found, trial, node, chosen)
+    if step == RECONSIDER:
+        return give_up_targets(target, found, node, chosen)
+    found.score[node] = node_score(target, node, found.parents[node], found.states[node], chosen)
+    if step == IMPROVE:
+        improve(target, found, node, chosen, -np.inf)
+    return False
+
+
+def settle(target: CompiledTarget, found: Order, trial: Order, node: int) -> bool:
+    """Move a node to the best of all places; whether it is another than before. `trial` is scratch space."""
+    return take_step(target, found, trial, node, SETTLE)
+
+
+def reconsider(target: CompiledTarget, found: Order, node: int) -> bool:
+    """Give up each target of a node in turn and let parents take its place; whether that helped once."""
+    return take_step(target, found, found, node, RECONSIDER)
 
 
 def optima(
@@ -270,6 +374,15 @@ def optima(
     return [(each.parents.T.astype(np.int8), np.ascontiguousarray(each.states.T)) for each in found]
 
 
+def search_all(
+    target: CompiledTarget, found: Order, over: Callable[[], bool] = never, tell: Callable[[], object] = nothing
+) -> None:
+    """Greedy parents and states of all nodes along the order, while there is time."""
+    for node in found.order:
+        tell()
+        take_step(target, found, found, node, SCORE if over() else IMPROVE)
+
+
 def _search(
     rng: np.random.Generator,
     target: CompiledTarget,
@@ -278,7 +391,7 @@ def _search(
     tell: Callable[[], object],
 ) -> Order:
     found, trial = along(order, target), along(order, target)
-    search_all(target, found)
+    search_all(target, found, over, tell)
     moved = True
     while moved:
         moved = False

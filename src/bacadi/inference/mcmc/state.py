@@ -14,12 +14,13 @@ from jaxtyping import Int
 
 from bacadi.evidence.collapsed import CollapsedPosterior, StructurePrior
 from bacadi.graph.dag import is_acyclic
+from bacadi.inference.mcmc.draws import PACKED, from_arrays, unpacked_graphs, unpacked_states
 from bacadi.inference.mcmc.start import Local, Searched
 
 Arrays = dict[str, np.ndarray]
 
 SEARCH = ("replica", "node", "before", "score", "parents", "state")
-LISTS = ("draws.graphs", "draws.states", "draws.log_posterior", *(f"start.{name}" for name in SEARCH))
+LISTS = (*PACKED, *(f"start.{name}" for name in SEARCH))
 """Arrays that may have any length."""
 
 
@@ -80,18 +81,32 @@ def _of_searches(saved: Arrays, prior: StructurePrior, n_replicas: int) -> Itera
 
 def _of_structures(arrays: Arrays, prior: StructurePrior, limits: Limits) -> Iterator[str]:
     """Of graphs and states, those of the chains and those that were drawn."""
-    draws = arrays["draws.graphs"], arrays["draws.states"], arrays["draws.log_posterior"]
-    if len({len(draw) for draw in draws}) != 1 or len(draws[0]) > 2 * limits.n_draws or arrays["every"] < 1:
+    n_edges, edges, n_touched, touched, states, log_p = (arrays[name] for name in PACKED)
+    if not len(n_edges) == len(n_touched) == len(log_p) <= 2 * limits.n_draws or arrays["every"] < 1:
         yield "the number of draws is out of range"
-    graphs = np.concatenate([arrays["chains.edges"], draws[0]]).astype(np.int8)
-    states = np.concatenate([arrays["chains.states"].transpose(0, 2, 1), draws[1]])
-    if ((graphs != 0) & (graphs != 1)).any() or not is_acyclic(graphs).all():
+    if (n_edges < 0).any() or (n_touched < 0).any() or n_edges.sum() != len(edges) or n_touched.sum() != len(touched):
+        yield "the draws are not as long as they say"
+    m, d, n_states = prior.state_log_prior.shape
+    outside = ((edges < 0) | (edges >= d * d)).any() or ((touched < 0) | (touched >= m * d)).any()
+    if outside or len(states) != len(touched) or ((states < 0) | (states >= n_states)).any():
+        yield "a draw is out of range"
+    # One after the other: as matrices all draws together may not fit into the memory.
+    for graph, of in zip(
+        arrays["chains.edges"].astype(np.int8), arrays["chains.states"].transpose(0, 2, 1), strict=True
+    ):
+        yield from _of_structure(graph, of, prior)
+    for draw in from_arrays(arrays):
+        yield from _of_structure(unpacked_graphs([draw], d)[0], unpacked_states([draw], (m, d))[0], prior)
+
+
+def _of_structure(graph: np.ndarray, states: np.ndarray, prior: StructurePrior) -> Iterator[str]:
+    if ((graph != 0) & (graph != 1)).any() or not is_acyclic(graph):
         yield "a graph has a cycle or is none"
-    if any(prior.log_prob_ordered(graph) == -np.inf for graph in graphs):
+    if prior.log_prob_ordered(graph) == -np.inf:
         yield "a graph breaks what is known"
     if ((states < 0) | (states >= prior.state_log_prior.shape[2])).any():
         yield "a state is out of range"
-    if any(prior.log_prob_states(of) == -np.inf for of in states):
+    if prior.log_prob_states(states) == -np.inf:
         yield "a state breaks what is known"
 
 
@@ -103,7 +118,7 @@ def _of_chains(arrays: Arrays, prior: StructurePrior) -> Iterator[str]:
     if ((parents < 0) | (parents >= d)).any() or (n_parents != edges.sum(axis=1)).any():
         yield "a list of parents is out of range"
     c, j, at = np.nonzero(np.arange(d) < n_parents[:, :, None])
-    listed = np.zeros((n, d, d), int)
+    listed = np.zeros((n, d, d), np.int16)
     np.add.at(listed, (c, parents[c, j, at], j), 1)
     if (listed != edges).any() or (arrays["chains.n_targets"] != (states > 0).sum(axis=1)).any():
         yield "lists of parents or targets do not fit the graphs"
