@@ -4,8 +4,8 @@
     python benchmarks/screen.py --cells 5000 --seeds 9200 9201 -- --model bge
 
 Makes an `.h5ad` of counts, runs `bacadi fit` on it as a user would (genes chosen by the program, counts normalised,
-guides known to hit their genes, off-targets unknown), then asks one question; options after `--` are for `fit`. Each row
-is one seed: seconds by the clock and of the processor and the peak of memory of `fit`, seconds of the question, sweeps and
+guides known to hit their genes, off-targets unknown), then asks one question; options after `--` are for `fit`. Each
+row is a seed: seconds by the clock, of the processor and peak of memory of `fit`, seconds of the question, sweeps and
 whether the draws converged, then true edges and off-targets (there are none) among those named with p ≥ .5. Needs
 anndata; compile caches are warmed by `bacadi warm-up`. Run it on an idle machine.
 """
