@@ -58,7 +58,8 @@ def start(*arguments: object) -> subprocess.Popen[bytes]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
-        env=os.environ | {"PYTHONPATH": str(SOURCE)},
+        env={name: value for name, value in os.environ.items() if "NUM_THREADS" not in name}
+        | {"PYTHONPATH": str(SOURCE)},
     )
 
 
@@ -104,6 +105,7 @@ def test_a_worker_is_killed_midway_and_the_result_is_the_local_one(
     while not (log.exists() and "checkpoint" in log.read_text()):
         assert time.monotonic() < deadline and running.poll() is None
         time.sleep(0.1)
+    assert running.poll() is None
     os.killpg(first.pid, signal.SIGKILL)
     assert running.wait(300) == 0
     events = [json.loads(line)["event"] for line in log.read_text().splitlines()]

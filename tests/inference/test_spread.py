@@ -6,13 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
+from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError, InferenceError
 from bacadi.inference import machines, spread
-from bacadi.inference.fit import fit
+from bacadi.inference.collapsed import collapsed_problem
+from bacadi.inference.fit import fit, resolve
 from bacadi.inference.mcmc.method import MCMC
 from bacadi.inference.mcmc.run import TemperingRun
-from bacadi.inference.method import Monitor, Progress
+from bacadi.inference.method import Monitor, Problem, Progress
 from bacadi.inference.svgd.method import SVGD
 from bacadi.model.knowledge import Knowledge
 from bacadi.model.mechanism import Mechanism
@@ -136,6 +139,22 @@ def test_an_interrupted_run_goes_on_anywhere(tmp_path: Path) -> None:
     with pytest.raises(InferenceError, match="scheduler has gone"):
         fit(DATA, "linear", METHOD, seed=2, monitor=Monitor(None, file, machines=Inline(ends=12)))
     assert same(here, fit(DATA, "linear", METHOD, seed=2, monitor=Monitor(None, file)))
+
+
+def test_threads_of_linear_algebra_are_those_of_the_run() -> None:
+    """Dask gives its workers one; with another number sums of products end in other bits."""
+    rng = np.random.default_rng(0)
+    data = ContextData(
+        rng.normal(size=(6000, 31)), rng.integers(3, size=6000), tuple(f"x{j}" for j in range(31)), ("a", "b"), "obs"
+    )
+    problem = Problem(data, resolve("linear", None)[0], Knowledge.none(31, 2))
+    with threadpool_limits(3, user_api="blas"):
+        here = collapsed_problem(problem)
+        content = spread.packed_problem(problem, METHOD, here)
+        with threadpool_limits(1, user_api="blas"):
+            there = spread.unpacked_problem(content)[2]
+    assert np.array_equal(here.evidence.tables.gram, there.evidence.tables.gram)
+    assert np.array_equal(here.evidence.tables.total, there.evidence.tables.total)
 
 
 def test_extensions() -> None:

@@ -4,7 +4,8 @@ A replica is a function of the problem, the seed and its number, and what it doe
 that sweep alone. Its way is cut into legs, each a job for any worker: from the search for its starts, or from the sweep
 where the leg before has ended, to a later sweep. A replica travels as the checkpoint of a run of its own
 (`mcmc.state`). What needs all replicas stays here: hyper-parameters, whether more sweeps are needed, diagnostics, draws
-and the checkpoint. A worker that is lost costs the leg that it was at.
+and the checkpoint. A worker that is lost costs the leg that it was at. The last bits of sums of products depend on the
+threads of linear algebra, so that workers use as many as this process, whatever Dask has set.
 """
 
 import hashlib
@@ -16,6 +17,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from threadpoolctl import threadpool_info, threadpool_limits  # type: ignore[import-untyped]
 
 from bacadi.config.codec import Place
 from bacadi.config.layers import configuration_table, name_of_method, restored
@@ -249,15 +251,18 @@ def packed_problem(problem: Problem, method: MCMC, collapsed: CollapsedPosterior
     known = replace(problem.knowledge, labels=labels_of(data))
     names = {"variables": data.variables, "contexts": data.contexts, "observational": data.observational}
     choices = {"configuration": configuration_table(problem.model, method), "knowledge": to_record(known)}
-    text = json.dumps({**names, "blocks": data.blocks, **choices, "seed": problem.seed}).encode()
+    threads = max((each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"), default=1)
+    other = {"blocks": data.blocks, "seed": problem.seed, "threads": threads}
+    text = json.dumps(names | choices | other).encode()
     arrays |= {_TEXT: np.frombuffer(text, np.uint8), "hyperparameters": collapsed.evidence.hyperparameters}
     return packed(arrays)
 
 
 def unpacked_problem(content: bytes) -> tuple[Problem, MCMC, CollapsedPosterior]:
-    """The inverse of `packed_problem`."""
+    """The inverse of `packed_problem`; from here on this process has as many threads of linear algebra as that one."""
     arrays = unpacked(content)
     text = json.loads(arrays[_TEXT].tobytes())
+    threadpool_limits(text["threads"], user_api="blas")
     data = ContextData(
         arrays["x"],
         arrays["context"],
