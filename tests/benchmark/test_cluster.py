@@ -17,6 +17,7 @@ from bacadi.benchmark.records import RecordStore, load_records
 from bacadi.benchmark.runner import run_fits
 from bacadi.benchmark.study import Study
 from bacadi.errors import ConfigError
+from bacadi.inference import machines
 
 from .running import bench, command
 
@@ -50,16 +51,16 @@ def test_records_come_back_and_limits_hold(
         assert not list(engine.run(fits, lambda fit: False))
     found = {fit.entry.title: record.reason for fit, record in matched(fits, records)}
     assert found == {"well": "done", "exit": "failed", "slow": "timeout"} and len(records) == 4
-    monkeypatch.setattr(cluster, "_differences", lambda found, wanted: "numpy 1, not 2")
+    monkeypatch.setattr(machines, "differences", lambda found, wanted: "numpy 1, not 2")
     with pytest.raises(ConfigError, match="has numpy 1, not 2; install the same versions there"):
         cluster.DaskEngine(workers)
 
 
 def test_versions_are_compared() -> None:
-    same = cluster._compared()
+    same = machines.compared()
     assert set(same) == {"python", "bacadi", "numpy", "numba"}
-    assert cluster._differences(same, same) == ""
-    assert cluster._differences(same | {"numba": "0.1"}, same).startswith("numba 0.1, not ")
+    assert machines.differences(same, same) == ""
+    assert machines.differences(same | {"numba": "0.1"}, same).startswith("numba 0.1, not ")
 
 
 def start(*arguments: object) -> subprocess.Popen[str]:

@@ -11,19 +11,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict
-from importlib.util import find_spec
 from typing import Any
 
 from bacadi.benchmark.engines import TICK, AbstractEngine, out_of_time, stopped
 from bacadi.benchmark.plan import PlannedFit
 from bacadi.benchmark.records import FAILED, TIMEOUT, Identity, Record
-from bacadi.benchmark.work import versions
 from bacadi.benchmark.worker import WorkerProcess
-from bacadi.data.text import quoted
-from bacadi.errors import ConfigError
+from bacadi.inference.machines import Machines, is_given_up, refusal
 
-_CONNECT_SECONDS = 5
-_COMPARED = ("python", "bacadi", "numpy", "numba")
 _OF_THREAD = threading.local()
 
 Answer = dict[str, Any]
@@ -38,30 +33,13 @@ class DaskEngine(AbstractEngine):
     """
 
     def __init__(self, address: str, say: Callable[[str], None] = lambda message: None) -> None:
-        if find_spec("distributed") is None:
-            raise ConfigError("--cluster needs the package distributed; run pip install 'bacadi[cluster]'.")
-        from distributed import Client
-
-        self._say, self._wanted = say, _compared()
+        self._say, self._machines = say, Machines(address, say)
+        self._client = self._machines.client
         self._futures: dict[Any, PlannedFit] = {}
-        try:
-            self._client = Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
-        except (OSError, TimeoutError, ValueError) as failure:
-            raise ConfigError(
-                f"No Dask scheduler answers at {quoted(address)} ({type(failure).__name__}); start one with "
-                "`dask scheduler` and give the address that it prints."
-            ) from None
-        try:
-            for worker, found in self._client.run(_compared).items():
-                if differing := _differences(found, self._wanted):
-                    raise ConfigError(f"The worker at {worker} has {differing}; install the same versions there.")
-        except BaseException:
-            self._client.close()
-            raise
 
     @property
     def n_workers(self) -> int:
-        return sum(self._client.nthreads().values())
+        return self._machines.n_workers
 
     def __exit__(self, *error: object) -> None:
         # Workers look whether their fit is still wanted, and end it if not.
@@ -101,7 +79,7 @@ class DaskEngine(AbstractEngine):
                     yield fit, record
 
     def _submit(self, fit: PlannedFit) -> None:
-        arguments = list(fit.identity), fit.time_limit, self._wanted
+        arguments = self._machines.wanted, list(fit.identity), fit.time_limit
         future = self._client.submit(fit_on_worker, *arguments, key=f"{fit.key}-{time.monotonic_ns()}", pure=False)
         self._futures[future] = fit
 
@@ -121,27 +99,10 @@ class DaskEngine(AbstractEngine):
         return stopped(fit, answer["reason"], answer["error"] or out_of_time(fit))
 
 
-def _compared() -> dict[str, str]:
-    """The versions that have to be the same everywhere."""
-    return {name: found for name, found in versions().items() if name in _COMPARED}
-
-
-def _differences(found: dict[str, str], wanted: dict[str, str]) -> str:
-    """What differs, in words; empty where nothing does.
-
-    >>> _differences({"numpy": "2.0"}, {"numpy": "2.1"})
-    'numpy 2.0, not 2.1'
-    """
-    other = {name: value for name, value in wanted.items() if found.get(name) != value}
-    return " and ".join(f"{name} {found.get(name, 'missing')}, not {value}" for name, value in other.items())
-
-
-def fit_on_worker(parts: list[Any], time_limit: float, wanted: dict[str, str]) -> Answer:
+def fit_on_worker(wanted: dict[str, str], parts: list[Any], time_limit: float) -> Answer:
     """Carry out a fit in the process that belongs to this thread of a Dask worker, within its time limit."""
-    from distributed import get_worker
-
-    if differing := _differences(_compared(), wanted):
-        return {"differing": differing, "worker": get_worker().address}
+    if (other := refusal(wanted)) is not None:
+        return other
     process = getattr(_OF_THREAD, "process", None) or WorkerProcess()
     _OF_THREAD.process = None  # until the fit has ended well
     process.submit(Identity(*parts))
@@ -152,21 +113,10 @@ def fit_on_worker(parts: list[Any], time_limit: float, wanted: dict[str, str]) -
                 return {"record": asdict(record)}
             if process.is_ready and time.monotonic() - process.begun > time_limit:
                 return {"reason": TIMEOUT, "error": ""}
-            if _is_given_up():
+            if is_given_up():
                 return {"reason": FAILED, "error": "Nobody waits for the fit any more."}
     except EOFError as end:
         return {"reason": FAILED, "error": f"The process of the fit {end}."}
     finally:
         if _OF_THREAD.process is None:
             process.kill()
-
-
-def _is_given_up() -> bool:
-    """Whether the runner has gone, or no longer wants the fit that this thread is at."""
-    from distributed import get_worker
-
-    with suppress(Exception):
-        worker = get_worker()
-        task = worker.state.tasks.get(worker.get_current_task())
-        return task is not None and task.state == "cancelled"
-    return False

@@ -57,6 +57,10 @@ def fit(
     steps: Annotated[int | None, typer.Option(help="svgd: number of steps.")] = None,
     samples: Annotated[int | None, typer.Option(help=f"{_BASELINES}: bootstrap samples.")] = None,
     jobs: Annotated[int | None, typer.Option(help=f"{_BASELINES}: processes (default: all cores).")] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="mcmc: Dask scheduler whose workers carry out the replicas, same result."),
+    ] = None,
     shams: Annotated[
         int, typer.Option(help="Fit so many shams too (see `bacadi sham`) and say how many targets they name.")
     ] = 0,
@@ -97,7 +101,8 @@ def fit(
     )
     run = RunFolder.prepare(out, request, configuration, overwrite)
     if not (resume and holds_run(out)):
-        posterior = run.start(quiet, begun)
+        with run.at(cluster) as at:
+            posterior = at.start(quiet, begun)
     else:
         run.check_same()
         if is_finished(out):
@@ -107,13 +112,17 @@ def fit(
                 typer.echo(f"The run in {out} is complete already; there is nothing to resume.", err=as_json)
             posterior, quiet = load(out / "posterior.nc"), True
         else:
-            posterior = run.resume(quiet, begun)
+            with run.at(cluster) as at:
+                posterior = at.resume(quiet, begun)
     conclude(posterior, out, quiet, as_json, strict)
 
 
 def resume(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The --out folder of a fit that was interrupted.")],
     sweeps: Annotated[int | None, typer.Option(help="mcmc: extend a finished run to so many sweeps in all.")] = None,
+    cluster: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="mcmc: Dask scheduler whose workers carry out the replicas.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no summary.")] = False,
     modules: Annotated[
         list[str] | None, typer.Option("--import", help="Module of a class of your own that the run names.")
@@ -136,4 +145,6 @@ def resume(
         if not finished:
             raise ConfigError(f"The run in '{folder}' is not finished; resume it without --sweeps first.")
         run = run.extended(sweeps)
-    conclude(run.resume(quiet, begun, extend), folder, quiet)
+    with run.at(cluster) as at:
+        posterior = at.resume(quiet, begun, extend)
+    conclude(posterior, folder, quiet)

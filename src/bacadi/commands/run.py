@@ -6,6 +6,8 @@ import math
 import os
 import shlex
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,8 +26,10 @@ from bacadi.data.contexts import ContextData
 from bacadi.data.text import sweep, write_text
 from bacadi.errors import DOUBTFUL, INTERRUPTED, BacadiError, ConfigError, DataError, StoreError
 from bacadi.inference.fit import fit
+from bacadi.inference.machines import Machines
 from bacadi.inference.method import Monitor, Problem
 from bacadi.inference.shams import sham
+from bacadi.inference.spread import check_spread
 from bacadi.model.knowledge import Knowledge
 from bacadi.model.model import Model
 from bacadi.model.statements import UNKNOWN, from_record, labels_of, stated, to_record
@@ -95,6 +99,7 @@ class RunFolder:
     overwrite: bool = False
     extends: int = 0
     notes: tuple[str, ...] = ()
+    machines: Machines | None = None
 
     @classmethod
     def prepare(
@@ -190,6 +195,16 @@ class RunFolder:
             raise ConfigError(f"The run has made {made} sweeps; give --sweeps more than these to extend it.")
         changed = self.configuration._replace(method=method.replace(n_sweeps=sweeps - made))
         return replace(self, configuration=changed, extends=made)
+
+    @contextmanager
+    def at(self, cluster: str | None) -> Iterator["RunFolder"]:
+        """The run with the workers of a Dask scheduler at hand, or without any; the result is the same."""
+        if cluster is None:
+            yield self
+            return
+        check_spread(self.configuration.method)
+        with Machines(cluster, lambda message: say(f"Warning: {message}", err=True)) as machines:
+            yield replace(self, machines=machines)
 
     def start(self, quiet: bool = False, begun: float | None = None) -> Posterior:
         """Run from the first step; what is in the folder is replaced only where that was asked for.
@@ -295,7 +310,9 @@ class RunFolder:
             chosen.method,
             seed=self.request.seed,
             knowledge=self.knowledge,
-            monitor=Monitor(watch, self.path / CHECKPOINT, self.request.checkpoint_seconds, watch.warn, begun),
+            monitor=Monitor(
+                watch, self.path / CHECKPOINT, self.request.checkpoint_seconds, watch.warn, begun, self.machines
+            ),
             extends=load(self.path / POSTERIOR) if self.extends else None,
         )
         extra = {"preset": chosen.preset, "data_sha256": self.sha256}

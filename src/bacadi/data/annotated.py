@@ -8,6 +8,7 @@ Of a sparse matrix only the chosen genes are made dense. AnnData is never import
 objects work whatever their version.
 """
 
+import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -106,7 +107,9 @@ def read_h5ad(path: Path) -> Any:
     if not path.is_file():
         raise DataError(f"There is no file '{path}'; check the path.")
     try:
-        return anndata.read_h5ad(path)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of names that repeat: `tabulate` refuses them
+            return anndata.read_h5ad(path)
     except Exception as failure:  # damage can surface as almost any error of HDF5 or anndata
         what = f"is not a readable .h5ad file ({type(failure).__name__})"
         raise DataError(f"The file {quoted(path.name)} {what}; write it again with adata.write_h5ad.") from None

@@ -272,19 +272,29 @@ def change(tables, columns, block, ratio, slope, shift, matrix):  # type: ignore
     """Take from the matrix what changed coefficients explain, A_Z' (A_ZZ + V⁻¹)⁻¹ A_Z with A over ρ, and return
     -½ log |V (…)|."""
     size = len(columns)
-    lower, log_det = change_factor(tables, columns, block, ratio, slope, shift)
-    n = len(lower)
-    solved = np.empty((n, size))
+    n_parents, n = size - 1 - tables.prior.n_fixed, size - 1 - max(tables.prior.n_fixed - 1, 0)
+    rows = np.empty((n, size))
     for a in range(n):
         for e in range(size):
-            entry = block[a, e] / ratio
-            for c in range(a):
-                entry -= lower[a, c] * solved[c, e]
-            solved[a, e] = entry / lower[a, a]
+            rows[a, e] = block[a, e] / ratio
+    log_det, product = 0.0, 1.0
+    # Row by row: what is left of row a of A_Z is also, but for V⁻¹ on its diagonal, what is left of A_ZZ + V⁻¹.
+    for a in range(n):
+        variance = max(slope if a < n_parents else shift, LEAST_VARIANCE)
+        pivot = max(rows[a, a], 0.0) + 1.0 / variance  # never below V⁻¹ but for rounding
+        product *= pivot * variance
+        if product > 1e150:  # one logarithm serves most determinants
+            log_det, product = log_det + math.log(product), 1.0
+        inverse = 1.0 / pivot
+        for c in range(a + 1, n):
+            factor = rows[c, a] * inverse
+            for e in range(size):
+                rows[c, e] -= factor * rows[a, e]
         for e in range(size):
+            factor = rows[a, e] * inverse
             for f in range(e + 1):
-                matrix[e, f] -= solved[a, e] * solved[a, f]
-    return -0.5 * log_det
+                matrix[e, f] -= factor * rows[a, f]
+    return -0.5 * (log_det + math.log(product))
 
 
 @compiled

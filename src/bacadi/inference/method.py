@@ -21,6 +21,7 @@ from bacadi.data.contexts import ContextData, Scaling
 from bacadi.data.labelled import Labelled
 from bacadi.data.text import counted
 from bacadi.errors import ConfigError
+from bacadi.inference.machines import Machines
 from bacadi.model.knowledge import Knowledge
 from bacadi.model.model import Model
 from bacadi.posterior.posterior import Posterior
@@ -94,6 +95,7 @@ class Monitor:
         checkpoint_seconds: the time between two checkpoints.
         warn: hears of troubles that do not end the fit, such as a checkpoint that cannot be written.
         begun: when the work began (monotonic), for a time budget; without it, when the fit begins.
+        machines: who else works: replicas of MCMC are carried out there, with the same result.
     """
 
     report: Report | None = None
@@ -101,6 +103,7 @@ class Monitor:
     checkpoint_seconds: float = 60.0
     warn: Callable[[str], None] | None = None
     begun: float | None = None
+    machines: Machines | None = None
 
     def tell(self, progress: Progress) -> None:
         """Report progress to whoever listens."""

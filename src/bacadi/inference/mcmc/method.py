@@ -78,12 +78,12 @@ class MCMC(AbstractCollapsedMethod):
     def fit(self, problem: Problem, monitor: Monitor) -> Posterior:
         """Draw graphs and states by parallel tempering, then the parameters of each draw."""
         from bacadi.inference.mcmc.run import TemperingRun, pooled
+        from bacadi.inference.spread import SpreadRun
 
         collapsed = collapse(problem.model, problem.standardized, problem.scaled_knowledge, self.max_parents)
         checkpoint, finish = checkpoint_of(monitor, problem, self), partial(seconds_to_finish, problem)
-        run = TemperingRun(
-            collapsed, problem.standardized, self, problem.seed, monitor, checkpoint, finish, problem.extends
-        )
+        work = collapsed, problem.standardized, self, problem.seed, monitor, checkpoint, finish, problem.extends
+        run = TemperingRun(*work) if monitor.machines is None else SpreadRun(problem, monitor.machines, *work)
         draws, collapsed = run.go(), run.collapsed
         if problem.extends is not None:
             draws = pooled(problem.extends, draws)

@@ -116,25 +116,33 @@ class TemperingRun:
 
     def _begin(self, pool: ThreadPoolExecutor) -> int:
         """Make the replicas, and return the sweep that they are at."""
-        budget, n = self.method.time_budget, len(self.generators)
-        saved, searched = self._load(), [Searched() for _ in range(n)]
+        sweep, searched = self._recall()
+        if sweep is not None:
+            return sweep
+        self._make_replicas(self._starts(pool, searched) if self.extends is None else self._draws_of(self.extends))
+        self.started = self._seconds()
+        if self.method.time_budget is not None:
+            self._plan_finish(self.method.time_budget)
+        return 0
+
+    def _recall(self) -> tuple[int | None, list[Searched]]:
+        """Go back to where the checkpoint is: the sweep of its replicas, or None and the searches for their starts.
+
+        Free hyper-parameters are those of the checkpoint, or are fitted.
+        """
+        budget, saved, n = self.method.time_budget, self._load(), len(self.generators)
         if saved is not None:
             self.begun -= float(saved["seconds"][0])
             evidence = self.collapsed.evidence.with_hyperparameters(saved["hyperparameters"])
             self.collapsed = replace(self.collapsed, evidence=evidence)
             if "sweep" in saved:
-                return self._restore(saved)
-            searched = searches(saved, n)
+                return self._restore(saved), []
         if budget is not None:
             self.deadline = self.begun + START_SHARE * budget
-        if saved is None:
-            self.collapsed = fit_hyperparameters(self.collapsed, self.data, self._over)
-        starts = self._starts(pool, searched) if self.extends is None else self._draws_of(self.extends)
-        self._make_replicas(starts)
-        self.started = self._seconds()
-        if budget is not None:
-            self._plan_finish(budget)
-        return 0
+        if saved is not None:
+            return None, searches(saved, n)
+        self.collapsed = fit_hyperparameters(self.collapsed, self.data, self._over)
+        return None, [Searched() for _ in range(n)]
 
     def _starts(self, pool: ThreadPoolExecutor, searched: list[Searched]) -> list[list[Structure]]:
         """The structures that the replicas start from, searched for in parallel; an interrupt saves what was found.
