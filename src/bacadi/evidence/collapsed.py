@@ -74,11 +74,14 @@ class EffectStates:
         """Refuse drift, coarsening and blocks where the evidence knows nothing of them."""
         if self.drift.is_any or self.power is not None:
             raise NoClosedForm(
-                "Drift between contexts and coarsening need linear mechanisms or BGe; leave [model.drift] and "
-                "[model.coarsening] out, or use --model linear or bge."
+                "Drift between contexts and coarsening need linear mechanisms, BGe, networks or Gaussian processes; leave "
+                "[model.drift] and [model.coarsening] out, or use --model linear, bge or nonlinear."
             )
         if data.block is not None:
-            raise NoClosedForm("Blocks need linear mechanisms or BGe; leave --block out, or use --model linear or bge.")
+            raise NoClosedForm(
+                "Blocks need linear mechanisms, BGe, networks or Gaussian processes; leave --block out, or use --model "
+                "linear, bge or nonlinear."
+            )
 
     def labelled(self, states: States, shift: Float[np.ndarray, "n M d"]) -> dict[str, Labelled]:
         """What draws of states say of shift effects (the constants they add) and of scale effects (their ratios)."""

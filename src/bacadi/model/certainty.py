@@ -1,6 +1,7 @@
 """What keeps a model that is only nearly right from being certain: each a choice with its formula.
 
-Both are read where parameters are integrated out from sums of products (linear mechanisms, BGe).
+Both are read where parameters are integrated out from sums of products: linear mechanisms, BGe, and Gaussian processes
+by features.
 """
 
 import numpy as np

@@ -108,6 +108,11 @@ class KernelEvidence(AbstractEvidence):
         self._kinds: list[int] = states.kind.tolist()
         self.blocks: Float[np.ndarray, "n b"] = np.empty((data.n_rows, 0))
         self._values, self._capacity = dict[bytes, float](), VALUE_BYTES // (self.n_variables + self.n_contexts + 200)
+        self._prepare(data)
+
+    @abstractmethod
+    def _prepare(self, data: ContextData) -> None:
+        """Compute what all requests have in common."""
 
     @abstractmethod
     def evaluate(self, requests: Iterable[Request]) -> list[float]:
@@ -196,8 +201,8 @@ class KernelEvidence(AbstractEvidence):
 class DenseEvidence(KernelEvidence):
     """The evidence itself; one factorisation per parent set serves all children and states."""
 
-    def __init__(self, data: ContextData, states: EffectStates, *given: Any) -> None:
-        super().__init__(data, states, *given)
+    def _prepare(self, data: ContextData) -> None:
+        states = self.states
         states.refuse_certainty(data)
         self._scale = np.where(states.kind == EffectKind.SCALE, states.value, 1.0)
         self._scale[(states.kind == EffectKind.HARD) | (states.kind == EffectKind.SOFT)] = np.inf

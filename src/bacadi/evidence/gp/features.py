@@ -23,7 +23,7 @@ from jaxtyping import Bool, Float, Int8
 
 from bacadi.data.contexts import ContextData
 from bacadi.errors import NoClosedForm
-from bacadi.evidence.collapsed import EffectKind, EffectStates
+from bacadi.evidence.collapsed import EffectKind
 from bacadi.evidence.compiled import compiled
 from bacadi.evidence.gp.evidence import KernelEvidence, Request
 from bacadi.evidence.gp.factor import RowNoise
@@ -172,8 +172,8 @@ def feature_drifts(columns, g, prior, sums, node, state):  # type: ignore[no-unt
 class FeatureEvidence(KernelEvidence):
     """The evidence of the process with covariance FF'; see the module for the formulas."""
 
-    def __init__(self, data: ContextData, states: EffectStates, *given: Any) -> None:
-        super().__init__(data, states, *given)
+    def _prepare(self, data: ContextData) -> None:
+        states = self.states
         if any(states.drift.slopes):
             raise NoClosedForm(
                 "Slopes that drift need linear mechanisms or BGe; leave the slopes of [model.drift] at 0, or use "
@@ -217,7 +217,9 @@ class FeatureEvidence(KernelEvidence):
         self._shares = np.column_stack([np.ones_like(usual), np.repeat(1 / usual[:, None], self.n_contexts, axis=1)])
         total = np.einsum("bk,gkj->gbj", self._shares, squares) - np.einsum("gbk,gkj->gbj", deflate, np.square(sums))
         drifts = np.square(states.drift.stds), usual, np.log(states.drift.probabilities) - 0.5 * changes[..., 1:].sum(2)
-        effects = states.kind, states.value, states.hard_log_evidence
+        # A soft effect puts a function of its own in place of the usual one, whatever its spread.
+        value = np.where(states.kind == EffectKind.SOFT, 0.0, states.value)
+        effects = states.kind, value, states.hard_log_evidence
         return ColumnSums(np.array(squares), total, np.array(rows), *drifts, *effects), deflate
 
     def _regression(self, n_features: int, ratio: float, constant: float) -> Regression:
