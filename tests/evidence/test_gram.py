@@ -16,6 +16,7 @@ from bacadi.data.contexts import ContextData
 from bacadi.errors import NoClosedForm
 from bacadi.evidence.collapsed import EffectKind, EffectStates
 from bacadi.evidence.effects import effect_states
+from bacadi.evidence.gp.features import FeatureEvidence
 from bacadi.evidence.gram import reach
 from bacadi.evidence.reading import RowsEvidence, collapse, evidence_of
 from bacadi.graph.enumerate import all_dags
@@ -200,11 +201,22 @@ def test_a_cell_of_weight_zero_is_a_row_less_for_its_variable_alone() -> None:
                 assert own.log_evidence(node, parents, state) == pytest.approx(left.log_evidence(node, parents, state))
 
 
+class OfRows(Mechanism):
+    """A mechanism that knows nothing but the rows it is given."""
+
+    def log_evidence(self, node: int, parents: np.ndarray, x: np.ndarray) -> float:
+        return -0.5 * float(np.square(x[:, node]).sum())
+
+
 def test_coarsening_and_drift_need_sums_of_products() -> None:
     data = some_data(1)
     for part in ({"drift": ContextDrift((0.5,), (0.0,), (1.0,))}, {"coarsening": Coarsening(20.0)}):
         with pytest.raises(NoClosedForm, match="linear"):
-            collapse(Model(mechanism=NeuralGaussian(), **part), data)
+            collapse(Model(mechanism=OfRows(), **part), data)
+        assert isinstance(collapse(Model(mechanism=NeuralGaussian(), **part), data).evidence, FeatureEvidence)
+    slopes = ContextDrift((0.5,), (0.1,), (1.0,))
+    with pytest.raises(NoClosedForm, match="Slopes"):
+        collapse(Model(mechanism=NeuralGaussian(), drift=slopes), data)
     assert collapse(Model(), data).evidence.states.drift == ContextDrift()
     assert collapse(Model(mechanism=NeuralGaussian()), data).evidence.states.drift == NO_DRIFT
 

@@ -74,8 +74,8 @@ class EffectStates:
         """Refuse drift, coarsening and blocks where the evidence knows nothing of them."""
         if self.drift.is_any or self.power is not None:
             raise NoClosedForm(
-                "Drift between contexts and coarsening need linear mechanisms, BGe, networks or Gaussian processes; leave "
-                "[model.drift] and [model.coarsening] out, or use --model linear, bge or nonlinear."
+                "Drift between contexts and coarsening need linear mechanisms, BGe, networks or Gaussian processes; "
+                "leave [model.drift] and [model.coarsening] out, or use --model linear, bge or nonlinear."
             )
         if data.block is not None:
             raise NoClosedForm(

@@ -13,8 +13,8 @@ from bacadi.model.integrated import GaussianProcess
 from bacadi.model.kernels import AbstractKernel, Constant, NetworkKernel
 from bacadi.model.neural import SIGMOID, NeuralGaussian
 
-DENSE_ROWS = 100
-"""Up to so many rows the covariance itself is factorised, which takes no longer than features."""
+DENSE_ROWS = 400
+"""Up to so many rows the covariance itself is factorised, which takes a run no longer than features do."""
 
 
 def kernel_evidence(
