@@ -57,8 +57,8 @@ def test_rows_count_as_fewer_where_the_model_is_seen_to_be_off(noisy: bool) -> N
     found = chosen(simulate(replace(spec, violation=MeasurementNoise() if noisy else None), 5).data)
     assert (found.model.coarsening is not None) == noisy
     if found.model.coarsening is not None:
-        gain = (found.slopes[MOVED] - found.slopes["same"]) / (8 * (400 + 8 * 80))
-        assert found.model.coarsening == Coarsening(limit=1 / (UNSEEN * gain))
+        gain = found.slopes[MOVED] - found.slopes["same"]
+        assert found.model.coarsening == Coarsening(limit=8 * (400 + 8 * 80) / (UNSEEN * gain))
         assert any("count as at most" in line for line in found.words())
 
 

@@ -55,7 +55,7 @@ MOST_RATIOS = 40_000  # of variances that are looked at; of more, those of some 
 WEIGHINGS = 3  # turns of structure and weights of rows
 BETTER = 10.0  # nats by which slopes that drift have to explain the data better
 LIKELIER = 5.0  # nats by which effects that go one way have to: prior odds of 1 to 50, and three sizes tried
-MOVED = "where parents moved"
+NOISE, MOVED, EVERYWHERE = "noise of contexts", "where parents moved", "everywhere"  # what may drift
 UNSEEN = 5.0  # times as much of the discrepancy between model and data as drifting slopes show
 SIZES = (3.0, 10.0, 30.0)  # of effects that go one way, in standard deviations within contexts
 ONE_WAY = 0.6  # of the targets found have to move the same way for that to be tried
@@ -64,8 +64,8 @@ ONE_WAY = 0.6  # of the targets found have to move the same way for that to be t
 @dataclass(frozen=True)
 class Chosen:
     """A model without open choices, and why: the log posterior of the best structure by kind of effect and by drift of
-    slopes, in nats, the inflation of variances (NaN where it cannot be told), and by how many nats effects that go one
-    way are better (NaN where that was not tried)."""
+    slopes, in nats, the inflation of variances (NaN where it cannot be told), by how many nats effects that go one way
+    are better (NaN where that was not tried), and as how many rows those of a context count (None: as all)."""
 
     model: Model
     weight: Float[np.ndarray, "n d"] | None = None
@@ -74,11 +74,16 @@ class Chosen:
     inflation: float = math.nan
     inflated: bool = False
     one_way: float = math.nan
+    limit: float | None = None
 
     def words(self) -> list[str]:
         """What was chosen, in sentences."""
-        lines = []
-        if self.effects:
+        lines, drift, effect = [], self.model.drift, self.model.effect
+        if self.one_way > LIKELIER and isinstance(effect, HardGaussian):
+            where = "down" if effect.mean_prior_mean < 0 else "up"
+            better = f"better by {self.one_way:.0f} nats than any kind that goes either way"
+            lines.append(f"effects: hard, nearly all {where}, chosen by evidence ({better})")
+        elif self.effects:
             best = max(self.effects.values())
             others = [f"{name} {value - best:+.0f}" for name, value in self.effects.items()]
             lines.append(f"effects: {encode(self.model.effect)['type']}, chosen by evidence ({', '.join(others)} nats)")
@@ -87,22 +92,18 @@ class Chosen:
                 f"effects: shift, because noise variances differ between contexts {self.inflation:.1f} times as much "
                 "as chance allows, so that a change of variance is no sign of a target"
             )
-        drift, effect = self.model.drift, self.model.effect
-        if self.one_way > LIKELIER and isinstance(effect, HardGaussian):
-            where = "down" if effect.mean_prior_mean < 0 else "up"
-            lines.append(f"effects: hard, nearly all {where} (better by {self.one_way:.0f} nats than either way)")
-        gain = max(self.slopes.values()) - self.slopes["same"] if self.slopes else 0.0
         if self.slopes and drift is not None and drift.ratios is not None:
+            gain = self.slopes[NOISE] - self.slopes["same"]
             lines.append(f"noise of contexts differs from the control's (better by {gain:.0f} nats)")
         if self.slopes and drift is not None and any(drift.slopes):
+            gain = self.slopes[EVERYWHERE if drift.everywhere else MOVED] - self.slopes["same"]
             where = "between all contexts" if drift.everywhere else "where contexts move parents"
             lines.append(
                 f"slopes drift {where} (better by {gain:.0f} nats): the mechanisms are linear only nearby, or are seen "
                 "through noise"
             )
-        limit = None if self.model.coarsening is None else self.model.coarsening.limit
-        if gain and drift is not None and any(drift.slopes) and limit is not None and not drift.everywhere:
-            lines.append(f"rows of a context count as at most {limit:.0f}, since the model is only nearly right")
+        if self.limit is not None:
+            lines.append(f"rows of a context count as at most {self.limit:.0f}, since the model is only nearly right")
         if self.weight is not None:
             n = int((self.weight < 1).any(axis=0).sum())
             lines.append(f"tails: heavy in {counted(n, 'variable')}, where rows that are far off count less")
@@ -149,23 +150,23 @@ def chosen_model(problem: Problem, over: Callable[[], bool] = never) -> Chosen:
         best, by_kind = first.replace(effect=ShiftGaussian()), {}
     if model.drift is not None:
         return Chosen(best, data.weight, by_kind, {}, inflation, inflated)
-    drifts = {"same": ContextDrift(), "noise of contexts": RATIOS}
+    drifts = {"same": ContextDrift(), NOISE: RATIOS}
     if collapsed.evidence.tables.prior.n_fixed:
-        drifts |= {MOVED: SLOPES, "everywhere": SLOPES.replace(everywhere=True)}
+        drifts |= {MOVED: SLOPES, EVERYWHERE: SLOPES.replace(everywhere=True)}
     # A target that is taken for hard says nothing of slopes: only what is untouched does.
     seen = first if inflated else best
     slopes = {key: _log_posterior(problem, seen.replace(drift=drift), structure) for key, drift in drifts.items()}
     # A noise that is the same in all contexts is among the ratios, so that nothing but time is lost by them.
-    least = {"same": 0.0, "noise of contexts": 0.0}
+    least = {"same": 0.0, NOISE: 0.0}
     which = max(slopes, key=lambda key: slopes[key] - least.get(key, BETTER))
     compared, best = by_kind if len(by_kind) > 1 else {}, best.replace(drift=drifts[which])
+    limit, one_way = None, math.nan
     if which == MOVED and model.coarsening is None:
-        gain = (slopes[MOVED] - slopes["same"]) / data.x.size
-        best = best.replace(coarsening=Coarsening(limit=1 / (UNSEEN * gain)))
-    one_way = math.nan
+        limit = data.x.size / (UNSEEN * (slopes[MOVED] - slopes["same"]))
+        best = best.replace(coarsening=Coarsening(limit=limit))
     if compared and _name(first.effect) == "hard" and not any(drifts[which].slopes):
         best, one_way = _one_way(problem, best, structure, over)
-    return Chosen(best, data.weight, compared, slopes, inflation, inflated, one_way)
+    return Chosen(best, data.weight, compared, slopes, inflation, inflated, one_way, limit)
 
 
 def _one_way(problem: Problem, model: Model, structure: Structure, over: Callable[[], bool]) -> tuple[Model, float]:
