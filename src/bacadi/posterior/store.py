@@ -100,11 +100,11 @@ def _write_group(group: Any, entries: dict[str, Labelled], labels: dict[str, np.
     import h5py
 
     sparse = {name: entry for name, entry in entries.items() if _is_sparse(entry)}
-    whole = {name: entry for name, entry in entries.items() if name not in sparse}
-    arrays = {name: (entry.full_dims, np.asarray(entry.values)) for name, entry in whole.items()}
     used = {dim for entry in entries.values() for dim in entry.full_dims}
-    for name, entry in sparse.items():
-        arrays |= _entries(name, np.asarray(entry.values))
+    arrays: dict[str, tuple[tuple[str, ...], np.ndarray]] = {}
+    for name, entry in entries.items():
+        values = np.asarray(entry.values)
+        arrays |= _entries(name, values) if name in sparse else {name: (entry.full_dims, values)}
     arrays |= {dim: ((dim,), label) for dim, label in labels.items() if dim in used}
     group.dimensions = {dim: n for dims, values in arrays.values() for dim, n in zip(dims, values.shape, strict=True)}
     for name, (dims, values) in arrays.items():
@@ -198,16 +198,14 @@ def _content(file: Any, attrs: dict[str, Any]) -> FileContent:
     """Take an open file apart; `attrs` are its attributes as stored."""
     groups: dict[str, dict[str, Labelled]] = {group: {} for group in GROUPS}
     for group, entries in groups.items():
-        about = {
-            name.removesuffix(_NUMBER): json.loads(stored.attrs["sparse"])
-            for name, stored in file[group].variables.items()
-            if "sparse" in stored.attrs
-        }
-        parts = {name + end for name in about for end in (_NUMBER, _PLACE, _VALUE)}
-        for name, how in about.items():
-            entries[name] = Labelled(_whole(file[group].variables, name, how), tuple(how["dims"][2:]))
-        for name, stored in file[group].variables.items():
-            if name in stored.dimensions or name in parts:  # the labels of an axis
+        arrays, parts = file[group].variables, set[str]()
+        for name, stored in arrays.items():
+            if name in stored.dimensions or name in parts:  # the labels of an axis, or an array that was read
+                continue
+            if "sparse" in stored.attrs:
+                about, whole = json.loads(stored.attrs["sparse"]), name.removesuffix(_NUMBER)
+                entries[whole] = Labelled(_whole(arrays, whole, about), tuple(about["dims"][2:]))
+                parts |= {whole + _PLACE, whole + _VALUE}
                 continue
             dims = tuple("node" if dim == "variable" else dim for dim in stored.dimensions)  # `variable` in version 1
             values = np.asarray(stored[...], bool if stored.attrs.get("dtype") == "bool" else None)

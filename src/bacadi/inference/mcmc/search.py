@@ -343,12 +343,12 @@ def take_step(target, found, trial, node, step):  # type: ignore[no-untyped-def]
     return False
 
 
-def settle(target: CompiledTarget, found: Order, trial: Order, node: int) -> bool:
+def settle(target: CompiledTarget, found: Order, trial: Order, node: int | np.integer) -> bool:
     """Move a node to the best of all places; whether it is another than before. `trial` is scratch space."""
     return take_step(target, found, trial, node, SETTLE)
 
 
-def reconsider(target: CompiledTarget, found: Order, node: int) -> bool:
+def reconsider(target: CompiledTarget, found: Order, node: int | np.integer) -> bool:
     """Give up each target of a node in turn and let parents take its place; whether that helped once."""
     return take_step(target, found, found, node, RECONSIDER)
 
