@@ -6,6 +6,7 @@ What is sent and what comes back are bytes and plain values; which function a wo
 
 import platform
 import time
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from importlib.metadata import version
@@ -77,14 +78,20 @@ class Machines:
 
     def share(self, payload: bytes) -> Any:
         """What all jobs need, held by the workers; where one that had it is lost, it is sent again."""
-        return self.client.submit(_given, payload, pure=True)
+        return self._task(_given, payload, pure=True)
 
     def submit(self, job: Job, *arguments: Any, near: str | None = None) -> Any:
         """A job as a future; `near` is the address of the worker that knows most about it already."""
         where = {} if near is None else {"workers": [near], "allow_other_workers": True}
-        future = self.client.submit(job, self.wanted, *arguments, pure=False, **where)
+        future = self._task(job, self.wanted, *arguments, pure=False, **where)
         self._busy.append(future)
         return future
+
+    def _task(self, function: Callable[..., Any], *arguments: Any, **how: Any) -> Any:
+        with warnings.catch_warnings():
+            # That a task is large: Dask would have data scattered, which are gone with the worker that has them.
+            warnings.simplefilter("ignore", UserWarning)
+            return self.client.submit(function, *arguments, **how)
 
     def ended(self) -> list[Any]:
         """The jobs that ended since the last call; waits a moment where there are none."""
