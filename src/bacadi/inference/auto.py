@@ -17,7 +17,8 @@ Six questions, in this order:
    allows for it, and is switched on where that explains the data better, since it costs time and next to nothing else.
    With g the nats per cell by which slopes that drift where parents have moved are better, the model is g nats per cell
    off the data at least, and `UNSEEN` g is taken for the whole: rows then count as at most 1/(5 g) of each context
-   (`Coarsening.limit`), so that what more rows would make certain is not the discrepancy itself.
+   (`Coarsening.limit`), so that what more rows would make certain is not the discrepancy itself. Networks are compared
+   then, too; they are not chosen, since they take a hundred times as long, but `--model nonlinear` is advised.
 5. **Have contexts the noise of the control?** A control of many sources (batches, donors, perturbed samples) varies
    more than contexts that were made in one go, and what stands out of its noise is then not what stands out of theirs:
    `ContextDrift.ratios`, compared by evidence in the same way.
@@ -46,7 +47,9 @@ from bacadi.inference.method import Problem
 from bacadi.inference.tails import MOST_SUMS, tail_weights
 from bacadi.model.certainty import RATIOS, SLOPES, Coarsening, ContextDrift
 from bacadi.model.effects import AutoEffect, Effect, HardGaussian, ShiftGaussian, moments
+from bacadi.model.linear import LinearGaussian
 from bacadi.model.model import Model
+from bacadi.model.neural import NeuralGaussian
 
 MEDIAN = 0.4549364  # of χ² with one degree of freedom
 MEDIAN_ERROR = 2.33  # standard error of the median of n such numbers, over MEDIAN, times √n
@@ -65,7 +68,8 @@ ONE_WAY = 0.6  # of the targets found have to move the same way for that to be t
 class Chosen:
     """A model without open choices, and why: the log posterior of the best structure by kind of effect and by drift of
     slopes, in nats, the inflation of variances (NaN where it cannot be told), by how many nats effects that go one way
-    are better (NaN where that was not tried), and as how many rows those of a context count (None: as all)."""
+    are better (NaN where that was not tried), as how many rows those of a context count (None: as all), and by how
+    many nats networks would be better than the best (NaN where that was not looked at)."""
 
     model: Model
     weight: Float[np.ndarray, "n d"] | None = None
@@ -75,6 +79,7 @@ class Chosen:
     inflated: bool = False
     one_way: float = math.nan
     limit: float | None = None
+    networks: float = math.nan
 
     def words(self) -> list[str]:
         """What was chosen, in sentences."""
@@ -102,6 +107,11 @@ class Chosen:
                 f"slopes drift {where} (better by {gain:.0f} nats): the mechanisms are linear only nearby, or are seen "
                 "through noise"
             )
+        if self.networks > BETTER:
+            lines.append(
+                f"networks explain the data better than lines, by {self.networks:.0f} nats: children of targets may be "
+                "named as targets here; --model nonlinear takes minutes and tells them apart"
+            )
         if self.limit is not None:
             lines.append(f"rows of a context count as at most {self.limit:.0f}, since the model is only nearly right")
         if self.weight is not None:
@@ -115,6 +125,8 @@ class Chosen:
         inflation = None if math.isnan(self.inflation) else round(self.inflation, 4)
         if not math.isnan(self.one_way):
             numbers["ways"] = {"either": 0.0, "one": self.one_way}
+        if not math.isnan(self.networks):
+            numbers["mechanisms"] = {"lines": 0.0, "networks": self.networks}
         return {"chosen": {"words": self.words(), "nats": numbers, "inflation": inflation}}
 
 
@@ -160,13 +172,16 @@ def chosen_model(problem: Problem, over: Callable[[], bool] = never) -> Chosen:
     least = {"same": 0.0, NOISE: 0.0}
     which = max(slopes, key=lambda key: slopes[key] - least.get(key, BETTER))
     compared, best = by_kind if len(by_kind) > 1 else {}, best.replace(drift=drifts[which])
-    limit, one_way = None, math.nan
+    limit, one_way, networks = None, math.nan, math.nan
+    if which == MOVED and isinstance(model.mechanism, LinearGaussian):
+        other = seen.replace(mechanism=NeuralGaussian(), drift=ContextDrift())
+        networks = _log_posterior(problem, other, structure) - slopes[MOVED]
     if which == MOVED and model.coarsening is None:
         limit = data.x.size / (UNSEEN * (slopes[MOVED] - slopes["same"]))
         best = best.replace(coarsening=Coarsening(limit=limit))
     if compared and _name(first.effect) == "hard" and not any(drifts[which].slopes):
         best, one_way = _one_way(problem, best, structure, over)
-    return Chosen(best, data.weight, compared, slopes, inflation, inflated, one_way, limit)
+    return Chosen(best, data.weight, compared, slopes, inflation, inflated, one_way, limit, networks)
 
 
 def _one_way(problem: Problem, model: Model, structure: Structure, over: Callable[[], bool]) -> tuple[Model, float]:
@@ -215,9 +230,9 @@ def _name(effect: Effect) -> str:
 
 def _log_posterior(problem: Problem, model: Model, structure: Structure) -> float:
     """The log posterior of a structure under another model, each target in the likeliest of its states in turn."""
-    collapsed = collapse(model, problem.standardized, problem.scaled_knowledge)
-    evidence, log_prior = collapsed.evidence, collapsed.prior.state_log_prior
-    states = np.minimum(structure.states, 1)
+    collapsed, states = collapse(model, problem.standardized, problem.scaled_knowledge), np.minimum(structure.states, 1)
+    fitted = collapsed.evidence.fit_hyperparameters(structure.graph, states)
+    collapsed, evidence, log_prior = replace(collapsed, evidence=fitted), fitted, collapsed.prior.state_log_prior
     for node in np.flatnonzero(states.any(axis=0) & (evidence.states.n_states > 2)):
         parents, state = structure.graph[:, node].astype(bool), states[:, node].copy()
         for k in np.flatnonzero(state):
