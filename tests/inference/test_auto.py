@@ -15,7 +15,7 @@ from bacadi.model.certainty import Coarsening
 from bacadi.model.effects import HardGaussian
 from bacadi.model.model import Model
 from bacadi.simulate import Interventions, SyntheticSpec, Task, simulate
-from bacadi.simulate.synthetic import HardAt
+from bacadi.simulate.synthetic import HardAt, LinearTruth, NeuralTruth
 from bacadi.simulate.violations import MeasurementNoise, drawn_again
 
 
@@ -67,3 +67,14 @@ def test_known_targets_have_no_way_to_go() -> None:
     found = chosen(truth.data, truth.targets.astype(float))
     assert np.isnan(found.one_way) and "ways" not in found.attrs()["chosen"]["nats"]
     assert not isinstance(found.model.effect, HardGaussian) or found.model.effect.mean_prior_mean == 0
+
+
+def test_networks_are_advised_where_lines_do_not_do() -> None:
+    """Sigmoid units bend lines; measurement noise does so as well, and less than slopes drift."""
+    contexts = Interventions(n_contexts=10, rows_per_context=80)
+    curved = SyntheticSpec(10, mechanism=NeuralTruth(), n_observational=400, interventions=contexts)
+    found = chosen(simulate(curved, 2).data)
+    assert found.advises_networks and any("--model nonlinear" in line for line in found.words())
+    straight = replace(curved, mechanism=LinearTruth(), violation=MeasurementNoise())
+    noisy = chosen(simulate(straight, 4).data)
+    assert not noisy.advises_networks and not any("--model nonlinear" in line for line in noisy.words())

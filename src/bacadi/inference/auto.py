@@ -81,6 +81,12 @@ class Chosen:
     limit: float | None = None
     networks: float = math.nan
 
+    @property
+    def advises_networks(self) -> bool:
+        """Whether networks gain more over slopes that drift than these over lines; measurement noise bends lines too,
+        and less."""
+        return self.networks > max(BETTER, self.slopes.get(MOVED, 0.0) - self.slopes.get("same", 0.0))
+
     def words(self) -> list[str]:
         """What was chosen, in sentences."""
         lines, drift, effect = [], self.model.drift, self.model.effect
@@ -107,7 +113,7 @@ class Chosen:
                 f"slopes drift {where} (better by {gain:.0f} nats): the mechanisms are linear only nearby, or are seen "
                 "through noise"
             )
-        if self.networks > BETTER:
+        if self.advises_networks:
             lines.append(
                 f"networks explain the data better than lines, by {self.networks:.0f} nats: children of targets may be "
                 "named as targets here; --model nonlinear takes minutes and tells them apart"
