@@ -76,5 +76,5 @@ def test_networks_are_advised_where_lines_do_not_do() -> None:
     found = chosen(simulate(curved, 2).data)
     assert found.advises_networks and any("--model nonlinear" in line for line in found.words())
     straight = replace(curved, mechanism=LinearTruth(), violation=MeasurementNoise())
-    noisy = chosen(simulate(straight, 4).data)
+    noisy = chosen(simulate(straight, 3).data)
     assert not noisy.advises_networks and not any("--model nonlinear" in line for line in noisy.words())
