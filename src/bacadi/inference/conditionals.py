@@ -100,9 +100,9 @@ class _LocalScores(NamedTuple):
     of_state: Float[np.ndarray, "U M T"]
 
 
-def most_draws(d: int) -> int:
-    """Draws that are used at most."""
-    return max(min(MAX_DRAWS, int(MAX_NUMBERS / d**2)), 1)
+def most_draws(d: int, max_draws: int = MAX_DRAWS) -> int:
+    """Draws that are used at most: fewer than `max_draws` where matrices of d variables would fill the memory."""
+    return max(min(max_draws, int(MAX_NUMBERS / d**2)), 1)
 
 
 def _chosen(
@@ -112,7 +112,7 @@ def _chosen(
     d, m, n_states = evidence.n_variables, evidence.n_contexts, evidence.states.n_states
     each = d + m * (n_states - 1)
     allowed = MAX_COSTLY_SCORES / each if evidence.costly else max(MAX_SCORES / each, 3 * d)
-    n = min(len(graphs), max_draws, most_draws(d))
+    n = min(len(graphs), most_draws(d, max_draws))
     while True:
         at = np.linspace(0, len(graphs) - 1, n).round().astype(int)
         local = [_distinct(graphs[at, :, node], states[at, :, node]) for node in range(d)]
