@@ -299,7 +299,7 @@ def replaced(name: str, value: object):  # type: ignore[no-untyped-def]
 
 
 CRAFTED = {
-    "a parent out of range": changed("0.chains.parents", ..., 10**9),
+    "a parent out of range": changed("0.chains.parents", ..., 10**4),
     "a negative parent": changed("0.chains.parents", (0, 0), -5),
     "more parents than there are": changed("1.chains.n_parents", ..., 10**6),
     "a state that does not exist": changed("0.chains.states", ..., 100),

@@ -86,7 +86,8 @@ MODELS = {
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
 def test_every_model_can_be_fitted(model: Model) -> None:
-    posterior = fit(DATA, model, SHORT)
+    """After three steps particles are where they began; a seed whose six graphs are all cyclic would be refused."""
+    posterior = fit(DATA, model, SHORT, seed=1)
     assert posterior.graph.shape == (1, 6, 3, 3) and posterior.intervention_target.shape == (1, 6, 2, 3)
     assert all(np.isfinite(p.values).all() and p.values.shape[:2] == (1, 6) for p in posterior.parameters.values())
     assert np.isfinite(posterior.sample_stats["energy_trace"].values).all()
