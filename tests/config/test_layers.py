@@ -56,7 +56,7 @@ def test_presets_are_those_of_the_version_before(preset: str, mechanism: str, me
     assert (chosen.name, chosen.preset) == (name, preset)
     model = encode(chosen.model)
     none = (
-        {"stds": [0.0], "slopes": [0.0], "shares": [1.0], "everywhere": False, "ratios": "none"},
+        {"stds": [0.0], "slopes": [0.0], "shares": [1.0], "ratios": "none", "moves": "none", "bend": 0.0},
         {"limit": "none", "dependence": False, "tails": False},
     )
     found = model.pop("drift"), model.pop("coarsening")  # came later

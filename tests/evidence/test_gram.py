@@ -40,6 +40,7 @@ SOFT = SoftGaussian((SPREAD,))
 KINDS = EffectMixture((HARD, ShiftGaussian(1.5, (1.0,)), ScaleGaussian((0.25, 4.0)), SOFT))
 DRIFT = ContextDrift((0.0, 0.4, 2.0), (0.0, 0.0, 0.0), (0.5, 0.2, 0.3))
 SLOPES = ContextDrift((0.0, 0.4, 2.0), (0.7, 0.0, 0.5), (0.5, 0.2, 0.3))
+MOVES = DRIFT.replace(moves=(0.7, 0.0, 0.5), bend=0.6)
 RATIOS = DRIFT.replace(ratios=(0.3, 1.0, 5.0))
 RENEWED = SoftGaussian((), True)
 
@@ -90,9 +91,19 @@ def reference(
 ) -> float:
     """The evidence from matrices as large as there are rows, the mean over all drifts."""
     drift = states.drift
-    drifts = zip(drift.stds, drift.slopes, drift.noise_ratios, np.log(drift.probabilities), strict=True)
-    values = [log_p + drifting(book, data, states, node, parents, state, (t, v, r)) for t, v, r, log_p in drifts]
-    return float(np.logaddexp.reduce(values))
+    every = drift.stds, drift.slopes, drift.noise_ratios, drift.context_moves
+    values = [drifting(book, data, states, node, parents, state, each) for each in zip(*every, strict=True)]
+    return float(np.logaddexp.reduce(np.log(drift.probabilities) + values)) + bent(data, states, node, parents, state)
+
+
+def bent(data: ContextData, states: EffectStates, node: int, parents: np.ndarray, state: np.ndarray) -> float:
+    """log p(states | parents) less that of the prior of targets, to whose odds those of a mechanism that bends add."""
+    if states.target_odds is None:
+        return 0.0
+    odds, far = states.target_odds[:, node], reach(data, data.counts.astype(float))[:, parents].sum(axis=1)
+    more = odds + states.drift.bend * far / (1 + far)
+    probs = np.where(state > 0, more, 1.0) / (1 + more), np.where(state > 0, odds, 1.0) / (1 + odds)
+    return float((np.log(probs[0]) - np.log(probs[1])).sum())
 
 
 def drifting(
@@ -102,11 +113,11 @@ def drifting(
     node: int,
     parents: np.ndarray,
     state: np.ndarray,
-    drift: tuple[float, float, float],
+    drift: tuple[float, float, float, float],
 ) -> float:
-    """The evidence where every context but the observational one has a shift and, where it has moved a parent, a
-    change of its coefficient, with these standard deviations in units of σ, the latter times √reach of the parents, and
-    a noise variance that is the third number times σ²."""
+    """The evidence where every context but the observational one has a shift and a change of coefficients, with these
+    standard deviations in units of σ, a noise variance that is the third number times σ², and one more shift, of the
+    fourth number times by how much the parents have moved."""
     of_row = np.concatenate([[0], state])[data.context]
     kind, value = states.kind[of_row], states.value[of_row]
     y, z = data.x[:, node], data.x[:, parents]
@@ -119,9 +130,9 @@ def drifting(
     # Without an intercept, none is left that could change beside the slopes.
     moves = same & (data.context > 0)[:, None]
     alone = moves & ~changed if book.intercept is None else moves
-    moved = reach(data, data.counts.astype(float))[:, parents].max(axis=1, initial=0.0)
-    slope = drift[1] ** 2 * np.concatenate([[0.0], moved])[data.context][:, None]
-    added += np.where(alone, drift[0] ** 2, 0.0) + np.where(moves, slope * (z @ z.T), 0.0)
+    moved = reach(data, data.counts.astype(float))[:, parents].sum(axis=1)
+    shift = drift[0] ** 2 + drift[3] ** 2 * np.concatenate([[0.0], moved])[data.context][:, None]
+    added += np.where(alone, shift, 0.0) + np.where(moves, drift[1] ** 2 * (z @ z.T), 0.0)
     total = dense(book, y[own], z[own], added[np.ix_(own, own)])
     for k, s in enumerate(state):
         rows = data.context == k + 1
@@ -145,13 +156,15 @@ def requests(seed: int, n: int, states: EffectStates, m: int = M) -> tuple[np.nd
 
 @pytest.mark.parametrize(
     "drift",
-    [NO_DRIFT, DRIFT, SLOPES, RATIOS, SLOPES.replace(ratios=(0.3, 1.0, 5.0))],
-    ids=["none", "drift", "slopes", "ratios", "both"],
+    [NO_DRIFT, DRIFT, SLOPES, RATIOS, SLOPES.replace(ratios=(0.3, 1.0, 5.0), moves=(0.2, 0.0, 0.4)), MOVES],
+    ids=["none", "drift", "slopes", "ratios", "all", "moves"],
 )
 @pytest.mark.parametrize("name", MODELS)
 def test_evidence_is_the_dense_gaussian_or_t(name: str, drift: ContextDrift) -> None:
     mechanism, book = MODELS[name]
     states = effect_states(KINDS, data := some_data(1), drift)
+    if drift.bend:
+        states = replace(states, target_odds=np.linspace(0.05, 3.0, M * D).reshape(M, D))
     if any(drift.slopes) and book.intercept is None:
         with pytest.raises(NoClosedForm, match="intercept"):
             evidence_of(mechanism, data, states)
@@ -214,9 +227,13 @@ def test_coarsening_and_drift_need_sums_of_products() -> None:
         with pytest.raises(NoClosedForm, match="linear"):
             collapse(Model(mechanism=OfRows(), **part), data)
         assert isinstance(collapse(Model(mechanism=NeuralGaussian(), **part), data).evidence, FeatureEvidence)
-    slopes = ContextDrift((0.5,), (0.1,), (1.0,))
-    with pytest.raises(NoClosedForm, match="Slopes"):
-        collapse(Model(mechanism=NeuralGaussian(), drift=slopes), data)
+    for drift in (
+        ContextDrift((0.5,), (0.1,), (1.0,)),
+        ContextDrift(bend=0.5),
+        ContextDrift(moves=(0.0, 0.0, 0.0, 1.0)),
+    ):
+        with pytest.raises(NoClosedForm, match="Slopes"):
+            collapse(Model(mechanism=NeuralGaussian(), drift=drift), data)
     assert collapse(Model(), data).evidence.states.drift == ContextDrift()
     assert collapse(Model(mechanism=NeuralGaussian()), data).evidence.states.drift == NO_DRIFT
 

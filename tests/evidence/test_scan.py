@@ -21,6 +21,7 @@ from bacadi.model.noise import FixedNoise, InferredNoise
 D, M = 7, 40
 DRIFT = ContextDrift((0.0, 0.4, 2.0), (0.0, 0.0, 0.0), (0.5, 0.2, 0.3))
 SLOPES = ContextDrift((0.0, 0.4, 2.0), (0.7, 0.0, 0.5), (0.5, 0.2, 0.3))
+MOVES = DRIFT.replace(moves=(0.7, 0.0, 0.5), bend=0.6)
 MIXTURE = EffectMixture((HardGaussian(), ShiftGaussian(1.5, (1.0,)), ScaleGaussian((0.25, 4.0))))
 SOFT = EffectMixture((HardGaussian(), SoftGaussian((0.8,))))
 
@@ -31,6 +32,8 @@ CASES: dict[str, tuple[Mechanism, Effect, ContextDrift]] = {
     "soft": (LinearGaussian(InferredNoise(), 1.0, 2.0), SOFT, DRIFT),
     "drawn anew": (LinearGaussian(InferredNoise(), 1.0, 2.0), SoftGaussian((), True), DRIFT),
     "slopes": (LinearGaussian(InferredNoise(), 1.0, 2.0), MIXTURE, SLOPES),
+    "moves": (LinearGaussian(InferredNoise(), 1.0, 2.0), MIXTURE, MOVES),
+    "bends": (LinearGaussian(InferredNoise(), 1.0, 2.0), MIXTURE, DRIFT.replace(bend=0.5)),
 }
 
 
@@ -49,7 +52,10 @@ def data_of(weighed: bool, repeats: bool) -> ContextData:
 def evidence(name: str, data: ContextData, few: float, monkeypatch: pytest.MonkeyPatch) -> AbstractEvidence:
     mechanism, effect, drift = CASES[name]
     monkeypatch.setattr(gram, "FEW", few)
-    return evidence_of(mechanism, data, effect_states(effect, data, drift))
+    states = effect_states(effect, data, drift)
+    if drift.bend:
+        states = replace(states, target_odds=np.linspace(0.05, 3.0, M * D).reshape(M, D))
+    return evidence_of(mechanism, data, states)
 
 
 def requests(n: int, n_states: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

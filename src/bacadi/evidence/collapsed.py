@@ -54,7 +54,8 @@ class EffectStates:
     effect (a scale effect of unknown ratio is one state for each ratio of a grid). `log_share[s]` is the log prior
     probability of the state given that the variable is a target. `hard_log_evidence[k, j]` is the log density of
     the rows of context k of variable j under a hard effect, its mean (and noise) integrated out. `power[k]` is as how
-    many rows each row of context k counts, the observational one first (None: as one).
+    many rows each row of context k counts, the observational one first (None: as one). `target_odds[k, j]` are the
+    prior odds that j is a target in context k, which `ContextDrift.bend` is held to (None: nothing bends).
     """
 
     names: tuple[str, ...]
@@ -64,6 +65,7 @@ class EffectStates:
     hard_log_evidence: Float[np.ndarray, "M d"]
     drift: ContextDrift = NO_DRIFT
     power: Float[np.ndarray, " K"] | None = None
+    target_odds: Float[np.ndarray, "M d"] | None = None
 
     @property
     def n_states(self) -> int:
@@ -252,6 +254,11 @@ class AbstractEvidence(ABC):
     def with_hyperparameters(self, chosen: Int[np.ndarray, " h"]) -> "AbstractEvidence":
         """The evidence with the options of these numbers, each below `n_options`."""
         return self
+
+    def target_share(self, node: int, parents: ParentSets) -> Float[np.ndarray, "B M"]:
+        """The probability that a state of the node other than 0 is that of a target, given its parents; the rest is
+        that of a mechanism which bends (`ContextDrift.bend`)."""
+        return np.ones((len(parents), self.n_contexts))
 
     def draw_parameters(self, rng: np.random.Generator, graphs: Graphs, states: States) -> dict[str, Labelled]:
         """Parameters of the mechanisms from p(Θ | G, S, D), one set a draw, and the constants that give them meaning;

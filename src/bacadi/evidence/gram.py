@@ -15,11 +15,14 @@ Only sums of products enter, so the cost does not depend on the number of rows. 
 n rows, its Gram matrix A enters as
 
     untouched   A/ρ - s s' τ²/(ρ² + ρ n τ²): a noise variance ρσ² and a random shift of standard deviation τσ,
-                integrated out (ρ = 1, τ = 0: A itself),
+                integrated out (ρ = 1, τ = 0: A itself); τ² + v² Σ Δ² in place of τ² where parents have moved by Δ,
     shift       the same with τ² + v², for a shift of prior standard deviation vσ,
     scale       the same with ρ times the ratio of variances of the effect,
     soft        A/ρ - A_Z' (A_ZZ + ρ V⁻¹)⁻¹ A_Z/ρ, for coefficients that change by N(0, σ² V),
     hard        not at all; nor where a soft effect draws all parameters anew, which then have an evidence of their own.
+
+Where `ContextDrift.bend` is above 0, log p(S_:j | parents) is a part of the evidence beyond the prior of single targets
+(`bend_log`).
 
 A context of few rows keeps them, n x d numbers in place of d x d, and the pieces of A are made from them where a score
 needs some (`context_block`).
@@ -76,8 +79,9 @@ class GramTables(NamedTuple):
     `row_root[g]`, the roots of their weights. `total[g, :, :, b]` is the sum over all contexts, the control included,
     where they are untouched, drift by τ² = `drift[b]` and have a noise variance ρ = `ratio[b]` times that of the
     control, which adds `drift_log[g, b]` to the log evidence: the log share of this pair and the determinants of all
-    contexts. Where context k has moved a parent by `reach[k, i]`, all coefficients change there with a variance of
-    `slope[b]` times the largest reach.
+    contexts. All coefficients change in every context with a variance of `slope[b]`, and where context k has moved
+    parents, by `reach[k, i]` squared standard deviations, τ² is larger by `move[b]` times their sum. A target has prior
+    odds of `odds[k, j]`, a mechanism that is another one because a parent has moved `bend` times r² = Δ²/(1 + Δ²).
     """
 
     gram: Float[np.ndarray, "G C D D"]
@@ -92,8 +96,11 @@ class GramTables(NamedTuple):
     drift: Float[np.ndarray, " B"]
     ratio: Float[np.ndarray, " B"]
     slope: Float[np.ndarray, " B"]
+    move: Float[np.ndarray, " B"]
     reach: Float[np.ndarray, "M d"]
     drift_log: Float[np.ndarray, "G B"]
+    bend: float
+    odds: Float[np.ndarray, "M d"]
     prior: Regression
     kind: Int8[np.ndarray, " T"]
     value: Float[np.ndarray, " T"]
@@ -236,21 +243,47 @@ def context_block(tables, g, k, columns, block):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def farthest(tables, k, columns):  # type: ignore[no-untyped-def]
-    """How far context k has moved the parent that it has moved most."""
+def moved(tables, k, parents, n_parents):  # type: ignore[no-untyped-def]
+    """How far context k has moved the parents: the sum of their squared distances, in standard deviations."""
     far = 0.0
-    for a in range(len(columns) - 1 - tables.prior.n_fixed):
-        far = max(far, tables.reach[k, columns[a]])
+    for a in range(n_parents):
+        far += tables.reach[k, parents[a]]
     return far
 
 
 @compiled
+def bend_log(tables, k, node, far, s):  # type: ignore[no-untyped-def]
+    """log p(state s | parents) less what the prior of targets has for it, where context k has moved the parents.
+
+    A state other than 0 is that of a target, with odds o, or of a mechanism that bends, with odds β r². Both have the
+    same evidence, so that they are one state of odds o + β r², of which `GramEvidence.target_share` is the target's.
+    Nothing bends where the target is known.
+    """
+    odds = tables.odds[k, node]
+    if tables.bend == 0 or far == 0 or odds == 0 or odds == np.inf:
+        return 0.0
+    bent = tables.bend * far / (1 + far)
+    log_p = -math.log1p(bent / (1 + odds))
+    return log_p + math.log1p(bent / odds) if s > 0 else log_p
+
+
+@compiled
+def bends_log(tables, node, parents, n_parents, state):  # type: ignore[no-untyped-def]
+    """`bend_log` of all contexts."""
+    log_p = 0.0
+    if tables.bend > 0:
+        for k in range(len(state)):
+            log_p += bend_log(tables, k, node, moved(tables, k, parents, n_parents), state[k])
+    return log_p
+
+
+@compiled
 def change_factor(tables, columns, block, ratio, slope, shift):  # type: ignore[no-untyped-def]
-    """L with L L' = A_ZZ/ρ + V⁻¹ of a context, and log |V (A_ZZ/ρ + V⁻¹)|: its noise variance is ρσ², the coefficients
-    of parents change by N(0, slope σ²), the intercept by N(0, shift σ²)."""
+    """L with L L' = A_ZZ/ρ + V⁻¹ of a context: its noise variance is ρσ², the coefficients of parents change by
+    N(0, slope σ²), the intercept by N(0, shift σ²)."""
     n = len(columns) - 1 - max(tables.prior.n_fixed - 1, 0)
     n_parents = len(columns) - 1 - tables.prior.n_fixed
-    lower, log_det = np.zeros((n, n)), 0.0
+    lower = np.zeros((n, n))
     for a in range(n):
         for c in range(a):
             entry = block[a, c] / ratio
@@ -261,10 +294,8 @@ def change_factor(tables, columns, block, ratio, slope, shift):  # type: ignore[
         pivot = block[a, a] / ratio + 1.0 / variance
         for e in range(a):
             pivot -= lower[a, e] * lower[a, e]
-        pivot = max(pivot, 1.0 / variance)  # never below but for rounding
-        lower[a, a] = math.sqrt(pivot)
-        log_det += math.log(pivot * variance)
-    return lower, log_det
+        lower[a, a] = math.sqrt(max(pivot, 1.0 / variance))  # never below but for rounding
+    return lower
 
 
 @compiled
@@ -304,8 +335,8 @@ def is_gone(tables, s):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def context_terms(tables, b, k, node, s, soft, n_rows, constant):  # type: ignore[no-untyped-def]
-    """What becomes of a context in state s that enters `total` as untouched: A/ρ - before s s'.
+def context_terms(tables, b, k, node, s, soft, more, n_rows, constant):  # type: ignore[no-untyped-def]
+    """What becomes of a context in state s that enters `total` as untouched: A/ρ - before s s'; τ² is larger by `more`.
 
     Returns:
         `weight` and `deflate`: weight A + deflate s s' is to be taken from the sums; then the number of rows and the
@@ -327,7 +358,7 @@ def context_terms(tables, b, k, node, s, soft, n_rows, constant):  # type: ignor
         weight = 1.0 / usual - 1.0 / ratio
         constant -= 0.5 * n * math.log(value)
     if soft == 0:
-        shift = value * value + drift if kind == SHIFT else drift
+        shift = drift + more + (value * value if kind == SHIFT else 0.0)
         after = shift / (ratio * (ratio + n * shift))
         constant -= 0.5 * math.log(1 + n * shift / ratio)
     return weight, after - before, n_rows, constant
@@ -352,22 +383,22 @@ def pooled(tables, node, columns, state):  # type: ignore[no-untyped-def]
         for c in range(a + 1):
             for b in range(n_drifts):
                 matrices[b, a, c] = tables.total[g, columns[a], columns[c], b]
-    slopes = tables.slope.max() > 0
+    every = tables.slope.max() > 0 or tables.move.max() > 0
     n_rows = tables.n_rows[g]
     constants[:] = tables.drift_log[g]
-    k = 0 if slopes else next_touched(state, 0)
+    k = 0 if every else next_touched(state, 0)
     while k < len(state):
         s = state[k]
         kind, value = tables.kind[s], tables.value[s]
-        far = farthest(tables, k, columns) if slopes else 0.0
+        far = moved(tables, k, columns, size - 1 - tables.prior.n_fixed) if every else 0.0
         left, have = n_rows, False
         for b in range(n_drifts):
-            soft = tables.slope[b] * far
-            if s == 0 and soft == 0:
+            soft, more = tables.slope[b], tables.move[b] * far
+            if s == 0 and soft == 0 and more == 0:
                 continue
             if kind == SOFT:
                 soft += value * value
-            weight, deflate, left, constants[b] = context_terms(tables, b, k, node, s, soft, n_rows, constants[b])
+            weight, deflate, left, constants[b] = context_terms(tables, b, k, node, s, soft, more, n_rows, constants[b])
             changes = soft > 0 and not is_gone(tables, s)
             if not have and (weight != 0 or deflate != 0 or changes):
                 context_block(tables, g, k, columns, block)
@@ -375,11 +406,11 @@ def pooled(tables, node, columns, state):  # type: ignore[no-untyped-def]
             if weight != 0 or deflate != 0:
                 subtract(block, weight, deflate, size, matrices[b])
             if changes:
-                shift = value * value + tables.drift[b] if kind in (SHIFT, SOFT) else tables.drift[b]
+                shift = tables.drift[b] + more + (value * value if kind in (SHIFT, SOFT) else 0.0)
                 ratio = value * tables.ratio[b] if kind == SCALE else tables.ratio[b]
                 constants[b] += change(tables, columns, block, ratio, soft, shift, matrices[b])
         n_rows = left
-        k = k + 1 if slopes else next_touched(state, k + 1)
+        k = k + 1 if every else next_touched(state, k + 1)
     return matrices, n_rows, constants
 
 
@@ -395,10 +426,11 @@ def drifting_log_evidence(prior, columns, matrices, n_rows, constants):  # type:
 
 @compiled
 def local_score(tables, node, parents, n_parents, state):  # type: ignore[no-untyped-def]
-    """log p(x_:j | parents, states) of one node; the compiled form of `GramEvidence.log_evidence`."""
+    """log p(x_:j | parents, states) of one node, and what bends; the compiled form of `GramEvidence.log_evidence`."""
     columns, half_log = columns_of(tables, node, parents, n_parents)
     matrices, n_rows, constants = pooled(tables, node, columns, state)
     score = drifting_log_evidence(tables.prior, columns, matrices, n_rows, constants) + half_log
+    score += bends_log(tables, node, parents, n_parents, state)
     k = next_touched(state, 0)
     while k < len(state):
         if tables.kind[state[k]] == SOFT and tables.value[state[k]] == 0:
@@ -471,13 +503,14 @@ def draw_soft(rng, tables, k, node, columns, value, usual):  # type: ignore[no-u
     """σ and coefficients that a soft effect has put in place of the usual ones: drawn anew, or changed."""
     b, std, coefficients = usual
     square, g, size = value * value, tables.group[node], len(columns)
+    n_parents = size - 1 - tables.prior.n_fixed
     block = np.empty((size + 1, size))
     context_block(tables, g, k, columns, block)
     if value == 0:
         return draw_regression(rng, tables.prior, columns, block, tables.rows[g, k + 1])
     own = coefficients.copy()
-    slope, ratio = square + tables.slope[b] * farthest(tables, k, columns), tables.ratio[b]
-    lower, _ = change_factor(tables, columns, block, ratio, slope, square + tables.drift[b])
+    shift, ratio = square + tables.drift[b] + tables.move[b] * moved(tables, k, columns, n_parents), tables.ratio[b]
+    lower = change_factor(tables, columns, block, ratio, square + tables.slope[b], shift)
     n = len(lower)
     if n > 0:
         left = np.empty(n)
@@ -532,7 +565,8 @@ def draw_mechanisms(rng, tables, graphs, states):  # type: ignore[no-untyped-def
                     for a in range(len(coefficients)):
                         residual -= coefficients[a] * block[size, a]
                     ratio = tables.ratio[b]
-                    precision = tables.rows[g, k + 1] / ratio + 1 / (value**2 + tables.drift[b])
+                    spread = value**2 + tables.drift[b] + tables.move[b] * moved(tables, k, parents, len(parents))
+                    precision = tables.rows[g, k + 1] / ratio + 1 / spread
                     shift[at, k, node] = (
                         residual / ratio / precision + std / math.sqrt(precision) * rng.standard_normal()
                     )
@@ -563,15 +597,16 @@ class GramEvidence(AbstractEvidence):
         power = np.ones(data.n_contexts + 1) if states.power is None else states.power
         drift = states.drift
         square, slope, ratio = np.square(drift.stds), np.square(drift.slopes), drift.noise_ratios
+        move, odds = np.square(drift.context_moves), states.target_odds
         sums = _summed(design, data, weights * power[data.context], (square, ratio))
         rows, n = sums.rows, sums.rows[:, None, 1:]
         changes = n * np.log(ratio)[:, None] + np.log1p(n * (square / ratio)[:, None])
         drift_log = np.log(drift.probabilities) - 0.5 * changes.sum(axis=2)
         group = np.arange(data.n_variables) % len(weights)
-        far = np.ones(rows[0, 1:].shape + data.x.shape[1:])
-        drifts = square, ratio, slope, far if states.drift.everywhere else reach(data, rows.mean(axis=0)), drift_log
+        drifts = square, ratio, slope, move, reach(data, rows.mean(axis=0)), drift_log
+        bends = (float(drift.bend), odds) if odds is not None else (0.0, np.ones_like(states.hard_log_evidence))
         effects = states.kind, states.value, states.hard_log_evidence
-        self.tables = GramTables(*sums, rows.sum(axis=1), group, *drifts, prior, *effects)
+        self.tables = GramTables(*sums, rows.sum(axis=1), group, *drifts, *bends, prior, *effects)
 
     def log_evidence(self, node: int, parents: Bool[np.ndarray, " d"], state: Int8[np.ndarray, " M"]) -> float:
         chosen = np.flatnonzero(parents).astype(NODE)
@@ -579,6 +614,14 @@ class GramEvidence(AbstractEvidence):
 
     def log_evidences(self, nodes: np.ndarray, parents: ParentSets, states: Columns) -> Float[np.ndarray, " B"]:
         return local_scores(self.tables, np.asarray(nodes, np.int64), parents, states)
+
+    def target_share(self, node: int, parents: ParentSets) -> Float[np.ndarray, "B M"]:
+        bend, odds = self.tables.bend, self.tables.odds[:, node]
+        if bend == 0:
+            return super().target_share(node, parents)
+        far = parents.astype(float) @ self.tables.reach.T
+        free = (odds > 0) & (odds < np.inf)
+        return np.where(free, 1 / (1 + bend * far / (1 + far) / np.where(free, odds, 1.0)), 1.0)
 
     def draw_parameters(self, rng: np.random.Generator, graphs: Graphs, states: States) -> dict[str, Labelled]:
         weight, intercept, noise_std, noise_ratio, shift, own, where = draw_mechanisms(rng, self.tables, graphs, states)
@@ -651,15 +694,13 @@ def _summed(
 
 
 def reach(data: ContextData, rows: Float[np.ndarray, " K"]) -> Float[np.ndarray, "M d"]:
-    """How far each context takes each variable out of where the control has it: Δ²/(1 + Δ²), 0 where it stays.
-
-    Δ² is the squared distance of the means in standard deviations within contexts, less what chance explains (two
-    standard errors, of so many independent rows).
+    """How far each context takes each variable out of where the control has it: Δ², the squared distance of the means
+    in standard deviations within contexts, less what chance explains (two standard errors of so many rows).
 
     >>> x = np.array([[0.0, 1.0], [1.0, 0.0], [-1.0, -1.0], [9.0, 0.0], [11.0, 0.0]])
     >>> data = ContextData(x, np.array([0, 0, 0, 1, 1]), ("a", "b"), ("ko",), "wt")
-    >>> reach(data, np.array([3.0, 2.0])).round(2).tolist()
-    [[0.99, 0.0]]
+    >>> reach(data, np.array([3.0, 2.0])).round(1).tolist()
+    [[121.7, 0.0]]
     """
     control = data.context == 0
     reference = data.x[control] if control.any() else data.x
@@ -671,7 +712,7 @@ def reach(data: ContextData, rows: Float[np.ndarray, " K"]) -> Float[np.ndarray,
         if len(block):
             square = np.square(block.mean(axis=0) - reference.mean(axis=0)) / np.where(scale > 0, scale, 1.0)
             far[k] = np.maximum(square - 4 * (1 / rows[k + 1] + 1 / n_reference), 0.0)
-    return far / (1 + far)
+    return far
 
 
 def n_blocks(data: ContextData) -> int:

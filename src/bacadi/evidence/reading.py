@@ -113,6 +113,14 @@ def collapse(
     coarsening = model.coarsening or (Coarsening() if of_sums else NO_COARSENING)
     states = effect_states(model.effect, data, drift, coarsening.power(data))
     prior = structure_prior(model, states, knowledge, max_parents)
+    if drift.bend:
+        if knowledge is not None and knowledge.target_count_log is not None:
+            raise ConfigError(
+                "A prior on the number of targets counts mechanisms that bend as targets; leave it out, or bend of "
+                "[model.drift] at 0."
+            )
+        told = np.zeros_like(states.hard_log_evidence) if knowledge is None else knowledge.target_log_odds
+        states = replace(states, target_odds=np.exp(told + model.target_prior.log_odds(data.n_variables)))
     if knowledge is not None and knowledge.effects is not None:
         states, prior = with_known_effects(knowledge.effects, data, states, prior)
     return CollapsedPosterior(evidence_of(model.mechanism, data, states), prior)

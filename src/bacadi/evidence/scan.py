@@ -18,11 +18,14 @@ from bacadi.evidence.gram import (
     LOG_2PI,
     NODE,
     SOFT,
+    bend_log,
+    bends_log,
     columns_of,
     context_block,
     context_terms,
     drifting_log_evidence,
     local_score,
+    moved,
     next_touched,
     pooled,
     subtract,
@@ -33,15 +36,15 @@ NOTHING = 40.0  # nats below the largest term of a sum at which another adds not
 
 @compiled
 def has_scan(tables):  # type: ignore[no-untyped-def]
-    """Whether contexts add to the sums apart from the parents: no slope changes in any of them."""
+    """Whether contexts add to the sums apart from each other: no slope changes in any of them."""
     return tables.slope.max() == 0 and not (tables.kind == SOFT).any()
 
 
 @compiled
 def addition_scores(tables, node, parents, n_parents, state, candidates, scores):  # type: ignore[no-untyped-def]
     """`scores[c]`: log p(x_:j | parents and candidate c, states), as `local_score` has it but for rounding."""
-    if not has_scan(tables):
-        more = np.empty(n_parents + 1, NODE)
+    more = np.empty(n_parents + 1, NODE)
+    if not has_scan(tables) or tables.move.max() > 0:
         for c in range(len(candidates)):
             more[:n_parents] = parents[:n_parents]
             at = n_parents
@@ -94,6 +97,9 @@ def addition_scores(tables, node, parents, n_parents, state, candidates, scores)
             if log_p[at] > top - NOTHING:
                 total += math.exp(log_p[at] - top)
         scores[c] = common + prior.half_log_precision[node, i] + top + math.log(total)
+        if tables.bend > 0:
+            more[:n_parents], more[n_parents] = parents[:n_parents], i
+            scores[c] += bends_log(tables, node, more, n_parents + 1, state)
 
 
 @compiled
@@ -116,7 +122,7 @@ def _cross(tables, columns, state, candidates):  # type: ignore[no-untyped-def]
         for c in range(n):
             _products(tables, g, k, columns, candidates[c], pair)
             for b in range(n_drifts):
-                weight, deflate, _, _ = context_terms(tables, b, k, node, state[k], 0.0, 0.0, 0.0)
+                weight, deflate, _, _ = context_terms(tables, b, k, node, state[k], 0.0, 0.0, 0.0, 0.0)
                 for a in range(size):
                     cross[b, a, c] -= weight * pair[a] + deflate * block[size, a] * pair[size + 1]
                 cross[b, size, c] -= weight * pair[size] + deflate * pair[size + 1] * pair[size + 1]
@@ -189,10 +195,13 @@ def state_scores(tables, node, parents, n_parents, state, contexts, scores):  # 
     matrices, n_rows, constants = pooled(tables, node, columns, state)
     size, g, n_drifts = len(columns), tables.group[node], len(constants)
     block, changed, log_p = np.empty((size + 1, size)), np.empty_like(matrices), np.empty(n_drifts)
-    now = half_log + drifting_log_evidence(tables.prior, columns, matrices, n_rows, constants)
+    bends = bends_log(tables, node, parents, n_parents, state)
+    now = half_log + drifting_log_evidence(tables.prior, columns, matrices, n_rows, constants) + bends
     for c in range(len(contexts)):
         k = contexts[c]
         context_block(tables, g, k, columns, block)
+        far = moved(tables, k, parents, n_parents)
+        others = bends - bend_log(tables, k, node, far, state[k])
         for s in range(n_states):
             if s == state[k]:
                 scores[c, s] = now
@@ -200,16 +209,20 @@ def state_scores(tables, node, parents, n_parents, state, contexts, scores):  # 
             rows = n_rows
             for b in range(n_drifts):
                 old_weight, old_deflate, gone, old = 0.0, 0.0, 0.0, 0.0
-                if state[k] != 0:
-                    old_weight, old_deflate, gone, old = context_terms(tables, b, k, node, state[k], 0.0, 0.0, 0.0)
+                more = tables.move[b] * far
+                if state[k] != 0 or more > 0:
+                    old_weight, old_deflate, gone, old = context_terms(
+                        tables, b, k, node, state[k], 0.0, more, 0.0, 0.0
+                    )
                 weight, deflate, rows, log_p[b] = 0.0, 0.0, n_rows - gone, constants[b] - old
-                if s != 0:
-                    weight, deflate, rows, log_p[b] = context_terms(tables, b, k, node, s, 0.0, rows, log_p[b])
+                if s != 0 or more > 0:
+                    weight, deflate, rows, log_p[b] = context_terms(tables, b, k, node, s, 0.0, more, rows, log_p[b])
                 for a in range(size):
                     for e in range(a + 1):
                         changed[b, a, e] = matrices[b, a, e]
                 subtract(block, weight - old_weight, deflate - old_deflate, size, changed[b])
             scores[c, s] = half_log + drifting_log_evidence(tables.prior, columns, changed, rows, log_p)
+            scores[c, s] += others + bend_log(tables, k, node, far, s)
 
 
 @compiled

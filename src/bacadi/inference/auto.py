@@ -12,13 +12,14 @@ Six questions, in this order:
    however few variables are targets (the median, as in genomic control: Devlin and Roeder 1999).
 3. **Which kind of effect explains the data best?** By the log posterior of one structure, that of a short search with
    the first kind, whose targets have each kind in turn.
-4. **Do slopes differ between contexts?** Where the mechanism is not linear, or is seen through noise, a context that
-   moves a parent far shows another slope; where contexts differ in everything, slopes do too. `ContextDrift.slopes`
-   allows for it, and is switched on where that explains the data better, since it costs time and next to nothing else.
-   With g the nats per cell by which slopes that drift where parents have moved are better, the model is g nats per cell
-   off the data at least, and `UNSEEN` g is taken for the whole: rows then count as at most 1/(5 g) of each context
-   (`Coarsening.limit`), so that what more rows would make certain is not the discrepancy itself. Networks are compared
-   then, too; they are not chosen, since they take a hundred times as long, but `--model nonlinear` is advised.
+4. **Do mechanisms change where parents have moved?** Where one is not linear, or is seen through noise, its children
+   move by another slope than the one within contexts, and more than that may change (`MOVES`); where contexts differ in
+   everything, slopes do too (`SLOPES`). Each is switched on where it explains the data better, since it costs time and
+   next to nothing else. Networks are compared then, too; they are not chosen, since they take a hundred times as long,
+   but `--model nonlinear` is advised. With g the nats per cell by which networks are better, and `MOVES` where they are
+   chosen, the model is g nats per cell off the data at least, and `UNSEEN` g is taken for the whole: rows then count as
+   at most 1/(5 g) of each context (`Coarsening.limit`), so that what more rows would make certain is not the
+   discrepancy itself.
 5. **Have contexts the noise of the control?** A control of many sources (batches, donors, perturbed samples) varies
    more than contexts that were made in one go, and what stands out of its noise is then not what stands out of theirs:
    `ContextDrift.ratios`, compared by evidence in the same way.
@@ -45,7 +46,7 @@ from bacadi.inference.completion import searched
 from bacadi.inference.mcmc.start import Structure
 from bacadi.inference.method import Problem
 from bacadi.inference.tails import MOST_SUMS, tail_weights
-from bacadi.model.certainty import RATIOS, SLOPES, Coarsening, ContextDrift
+from bacadi.model.certainty import MOVES, RATIOS, SLOPES, Coarsening, ContextDrift
 from bacadi.model.effects import AutoEffect, Effect, HardGaussian, ShiftGaussian, moments
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.model import Model
@@ -56,18 +57,18 @@ MEDIAN_ERROR = 2.33  # standard error of the median of n such numbers, over MEDI
 LEAST_INFLATION, ERRORS = 1.5, 3.0  # what counts as inflated, and by how many standard errors above 1
 MOST_RATIOS = 40_000  # of variances that are looked at; of more, those of some variables
 WEIGHINGS = 3  # turns of structure and weights of rows
-BETTER = 10.0  # nats by which slopes that drift have to explain the data better
+BETTER = 10.0  # nats by which slopes that drift and mechanisms that bend have to explain the data better
 LIKELIER = 5.0  # nats by which effects that go one way have to: prior odds of 1 to 50, and three sizes tried
 NOISE, MOVED, EVERYWHERE = "noise of contexts", "where parents moved", "everywhere"  # what may drift
-UNSEEN = 5.0  # times as much of the discrepancy between model and data as drifting slopes show
+UNSEEN = 5.0  # times as much of the discrepancy between model and data as better models show
 SIZES = (3.0, 10.0, 30.0)  # of effects that go one way, in standard deviations within contexts
 ONE_WAY = 0.6  # of the targets found have to move the same way for that to be tried
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """A model without open choices, and why: the log posterior of the best structure by kind of effect and by drift of
-    slopes, in nats, the inflation of variances (NaN where it cannot be told), by how many nats effects that go one way
+    """A model without open choices, and why: the log posterior of the best structure by kind of effect and by what may
+    drift, in nats, the inflation of variances (NaN where it cannot be told), by how many nats effects that go one way
     are better (NaN where that was not tried), as how many rows those of a context count (None: as all), and by how
     many nats networks would be better than the best (NaN where that was not looked at)."""
 
@@ -83,9 +84,10 @@ class Chosen:
 
     @property
     def advises_networks(self) -> bool:
-        """Whether networks gain more over slopes that drift than these over lines; measurement noise bends lines too,
-        and less."""
-        return self.networks > max(BETTER, self.slopes.get(MOVED, 0.0) - self.slopes.get("same", 0.0))
+        """Whether networks gain more over mechanisms that change than these over lines; measurement noise bends lines
+        too, and less."""
+        same = self.slopes.get("same", 0.0)
+        return self.networks > max(BETTER, *(self.slopes.get(key, same) - same for key in (MOVED, EVERYWHERE)))
 
     def words(self) -> list[str]:
         """What was chosen, in sentences."""
@@ -107,16 +109,21 @@ class Chosen:
             gain = self.slopes[NOISE] - self.slopes["same"]
             lines.append(f"noise of contexts differs from the control's (better by {gain:.0f} nats)")
         if self.slopes and drift is not None and any(drift.slopes):
-            gain = self.slopes[EVERYWHERE if drift.everywhere else MOVED] - self.slopes["same"]
-            where = "between all contexts" if drift.everywhere else "where contexts move parents"
+            gain = self.slopes[EVERYWHERE] - self.slopes["same"]
             lines.append(
-                f"slopes drift {where} (better by {gain:.0f} nats): the mechanisms are linear only nearby, or are seen "
-                "through noise"
+                f"slopes drift between all contexts (better by {gain:.0f} nats), more where contexts move parents, and "
+                "what has changed there need not be a target"
+            )
+        elif self.slopes and drift is not None and drift.follows_parents:
+            gain = self.slopes[MOVED] - self.slopes["same"]
+            lines.append(
+                f"mechanisms change where contexts move parents (better by {gain:.0f} nats): they are linear only "
+                "nearby, or are seen through noise, and what has changed there need not be a target"
             )
         if self.advises_networks:
             lines.append(
-                f"networks explain the data better than lines, by {self.networks:.0f} nats: children of targets may be "
-                "named as targets here; --model nonlinear takes minutes and tells them apart"
+                f"networks explain the data better than lines, by {self.networks:.0f} nats; --model nonlinear takes "
+                "minutes and tells more"
             )
         if self.limit is not None:
             lines.append(f"rows of a context count as at most {self.limit:.0f}, since the model is only nearly right")
@@ -169,8 +176,10 @@ def chosen_model(problem: Problem, over: Callable[[], bool] = never) -> Chosen:
     if model.drift is not None:
         return Chosen(best, data.weight, by_kind, {}, inflation, inflated)
     drifts = {"same": ContextDrift(), NOISE: RATIOS}
-    if collapsed.evidence.tables.prior.n_fixed:
-        drifts |= {MOVED: SLOPES, EVERYWHERE: SLOPES.replace(everywhere=True)}
+    counts = problem.scaled_knowledge.target_count_log is not None
+    drifts |= {MOVED: MOVES} | ({EVERYWHERE: SLOPES} if collapsed.evidence.tables.prior.n_fixed else {})
+    if counts:
+        drifts = {key: drift.replace(bend=0.0) for key, drift in drifts.items()}
     # A target that is taken for hard says nothing of slopes: only what is untouched does.
     seen = first if inflated else best
     slopes = {key: _log_posterior(problem, seen.replace(drift=drift), structure) for key, drift in drifts.items()}
@@ -179,13 +188,14 @@ def chosen_model(problem: Problem, over: Callable[[], bool] = never) -> Chosen:
     which = max(slopes, key=lambda key: slopes[key] - least.get(key, BETTER))
     compared, best = by_kind if len(by_kind) > 1 else {}, best.replace(drift=drifts[which])
     limit, one_way, networks = None, math.nan, math.nan
-    if which == MOVED and isinstance(model.mechanism, LinearGaussian):
+    if which in (MOVED, EVERYWHERE) and isinstance(model.mechanism, LinearGaussian):
         other = seen.replace(mechanism=NeuralGaussian(), drift=ContextDrift())
-        networks = _log_posterior(problem, other, structure) - slopes[MOVED]
-    if which == MOVED and model.coarsening is None:
-        limit = data.x.size / (UNSEEN * (slopes[MOVED] - slopes["same"]))
+        networks = _log_posterior(problem, other, structure) - slopes[which]
+    off = np.fmax(networks, 0.0) + (slopes[MOVED] - slopes["same"] if which == MOVED else 0.0)
+    if which in (MOVED, EVERYWHERE) and model.coarsening is None and off > 0:
+        limit = data.x.size / (UNSEEN * float(off))
         best = best.replace(coarsening=Coarsening(limit=limit))
-    if compared and _name(first.effect) == "hard" and not any(drifts[which].slopes):
+    if compared and _name(first.effect) == "hard" and which in ("same", NOISE):
         best, one_way = _one_way(problem, best, structure, over)
     return Chosen(best, data.weight, compared, slopes, inflation, inflated, one_way, limit, networks)
 
@@ -235,18 +245,19 @@ def _name(effect: Effect) -> str:
 
 
 def _log_posterior(problem: Problem, model: Model, structure: Structure) -> float:
-    """The log posterior of a structure under another model, each target in the likeliest of its states in turn."""
+    """The log posterior of a structure under another model, each target in the likeliest of its states in turn: another
+    model may do without it."""
     collapsed, states = collapse(model, problem.standardized, problem.scaled_knowledge), np.minimum(structure.states, 1)
     fitted = collapsed.evidence.fit_hyperparameters(structure.graph, states)
     collapsed, evidence, log_prior = replace(collapsed, evidence=fitted), fitted, collapsed.prior.state_log_prior
-    for node in np.flatnonzero(states.any(axis=0) & (evidence.states.n_states > 2)):
+    for node in np.flatnonzero(states.any(axis=0)):
         parents, state = structure.graph[:, node].astype(bool), states[:, node].copy()
         for k in np.flatnonzero(state):
-            tried = np.repeat(state[None], evidence.states.n_states - 1, axis=0)
-            tried[:, k] = np.arange(1, evidence.states.n_states)
+            tried = np.repeat(state[None], evidence.states.n_states, axis=0)
+            tried[:, k] = np.arange(evidence.states.n_states)
             nodes = np.full(len(tried), node)
             scores = evidence.log_evidences(nodes, np.repeat(parents[None], len(tried), axis=0), tried)
-            state[k] = 1 + int(np.argmax(scores + log_prior[k, node, 1:]))
+            state[k] = int(np.argmax(scores + log_prior[k, node]))
         states[:, node] = state
     return collapsed.log_posterior(structure.graph, states)
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int8, Shaped
+from jaxtyping import Bool, Int8, Shaped
 
 from bacadi.data.contexts import Scaling
 from bacadi.data.labelled import Labelled
-from bacadi.evidence.collapsed import CollapsedPosterior, EffectKind, structure_prior
+from bacadi.evidence.collapsed import AbstractEvidence, CollapsedPosterior, EffectKind, structure_prior
 from bacadi.evidence.effects import draw_hard_effects, effect_states, hard_part
 from bacadi.evidence.reading import PROBE, collapse, with_known_effects
 from bacadi.inference.mcmc.start import fit_hyperparameters
@@ -94,6 +94,21 @@ def posterior_fields(
         else:
             parameters[name] = Labelled(values.reshape(*shape, *values.shape[1:]), dims)
     return {"parameters": parameters, "constant_data": constants | problem.unit_constants()}
+
+
+def drawn_targets(
+    rng: np.random.Generator,
+    evidence: AbstractEvidence,
+    graphs: Int8[np.ndarray, "R n d d"],
+    states: Int8[np.ndarray, "R n M d"],
+) -> Bool[np.ndarray, "R n M d"]:
+    """Which states are those of targets: all but 0, unless mechanisms bend; then one is drawn for each of them."""
+    changed = states > 0
+    if not evidence.states.drift.bend:
+        return changed
+    every = flat(graphs) != 0
+    share = np.stack([evidence.target_share(node, every[:, :, node]) for node in range(evidence.n_variables)], axis=2)
+    return changed & (rng.random(states.shape) < share.reshape(states.shape))
 
 
 def told_effects(effects: KnownEffects, hard: HardGaussian, drawn: dict[str, Labelled]) -> dict[str, Labelled]:

@@ -20,11 +20,16 @@ class ContextDrift(Choice):
     where it stands out of the shifts that the variable shows in the other contexts: an empirical null. τ = 0 is the
     model without drift.
 
+    Where contexts differ in everything, so do slopes: with v the entry of `slopes` beside τ, coefficients change by
+    N(0, (v σ_j)²) in every context.
+
     A mechanism that is linear only nearby, or is seen through noise or a hidden cause, is another one where a context
-    has moved a parent far, and must not pass for a target there. With v the entry of `slopes` beside τ, coefficients
-    change by N(0, (v r_kj σ_j)²) in context k, where r² = Δ²/(1 + Δ²) and Δ is by how many standard deviations the
-    parent that moved most has moved (`evidence.gram.reach`): nothing changes where no parent has moved. With
-    `everywhere` r is 1, for contexts that differ in everything.
+    has moved a parent far, and must not pass for a target there. With Δ² the sum of the squared moves of its parents in
+    context k, in standard deviations (`evidence.gram.reach`), and w the entry of `moves` beside τ, variable j shifts
+    by N(0, (w Δ σ_j)²) more: the slope between contexts is not the one within them. That is not all that may happen
+    there, so that with odds of `bend` Δ²/(1 + Δ²) the mechanism is another one altogether, as the effect has it for
+    targets. A variable whose mechanism has changed where its parents have moved is then hit directly with the odds of a
+    target to these.
 
     A control that was made of many sources varies more than a context that was made in one go. With ρ the entry of
     `ratios` beside τ, the noise of variable j has the variance ρσ_j² in all contexts but the control (None: σ_j²).
@@ -36,8 +41,9 @@ class ContextDrift(Choice):
     stds: tuple[float, ...] = option((0.0, 0.1, 0.3, 1.0), least=0)
     slopes: tuple[float, ...] = option((0.0, 0.0, 0.0, 0.0), least=0)
     shares: tuple[float, ...] | None = option((0.4, 0.2, 0.2, 0.2), above=0)
-    everywhere: bool = False
     ratios: tuple[float, ...] | None = option(None, above=0, none="none")
+    moves: tuple[float, ...] | None = option(None, least=0, none="none")
+    bend: float = option(0.0, least=0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -49,11 +55,23 @@ class ContextDrift(Choice):
             raise ConfigError(f"shares is {list(self.shares)}; give {n} numbers above 0 that add to 1.")
         if self.ratios is not None and len(self.ratios) != n:
             raise ConfigError(f"ratios is {list(self.ratios)}; give {n} numbers above 0, one for each of stds.")
+        if self.moves is not None and len(self.moves) != n:
+            raise ConfigError(f"moves is {list(self.moves)}; give {n} numbers of at least 0, one for each of stds.")
 
     @property
     def is_any(self) -> bool:
         """Whether contexts may differ in anything but their targets."""
-        return any(self.stds) or any(self.slopes) or bool((self.noise_ratios != 1).any())
+        return any(self.stds) or any(self.slopes) or self.follows_parents or bool((self.noise_ratios != 1).any())
+
+    @property
+    def follows_parents(self) -> bool:
+        """Whether a variable may change more where its parents have moved."""
+        return bool(self.context_moves.any()) or self.bend > 0
+
+    @property
+    def context_moves(self) -> Float[np.ndarray, " B"]:
+        """`moves`, or 0 for each of `stds`."""
+        return np.zeros(len(self.stds)) if self.moves is None else np.array(self.moves)
 
     @property
     def noise_ratios(self) -> Float[np.ndarray, " B"]:
@@ -67,9 +85,23 @@ class ContextDrift(Choice):
 
 
 NO_DRIFT = ContextDrift((0.0,), (0.0,), (1.0,))
-SLOPES = ContextDrift((0.0, 0.1, 0.3, 0.0, 0.0, 1.0), (0.0, 0.0, 0.0, 0.1, 0.3, 0.3), (0.4, *(0.12,) * 5))
-"""Drift of intercepts and of slopes, for data that want it: `inference.auto` compares it, also with `everywhere`, with
-the default."""
+MOVES = ContextDrift(
+    stds=(0.0, 0.1, 0.3, 1.0, 0.1, 0.1, 0.1),
+    slopes=(0.0,) * 7,
+    shares=(0.3, *(0.1,) * 3, 0.13, 0.13, 0.14),
+    moves=(0.0,) * 4 + (0.1, 0.4, 1.6),
+    bend=1.0,
+)
+"""Drift of intercepts, and mechanisms that are others where parents have moved, for data that want it: `inference.auto`
+compares it with the default."""
+SLOPES = ContextDrift(
+    stds=(0.0, 0.1, 0.3, 0.0, 0.0, 1.0, 0.1, 0.1),
+    slopes=(0.0, 0.0, 0.0, 0.1, 0.3, 0.3, 0.1, 0.3),
+    shares=(0.3, *(0.1,) * 7),
+    moves=(0.0,) * 6 + (0.4, 1.6),
+    bend=1.0,
+)
+"""The same, with slopes that drift in all contexts."""
 RATIOS = ContextDrift(
     stds=(0.0, 0.1, 0.3, 1.0) + (0.0, 0.1, 0.3) * 3,
     slopes=(0.0,) * 13,

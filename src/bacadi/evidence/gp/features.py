@@ -137,9 +137,9 @@ def node_tables(columns, g, prior, sums, node, touched):  # type: ignore[no-unty
     rows, drift_log = columns.rows[g : g + 1], columns.drift_log[g : g + 1]
     few = np.empty((size, 0)), np.empty((1, 0)), np.zeros(m + 1, np.int64)
     n_rows, group = np.array([rows.sum()]), np.zeros(r + 1, np.int64)
-    drifts = columns.drift, columns.ratio, np.zeros(n_drifts), none, drift_log
+    drifts = columns.drift, columns.ratio, np.zeros(n_drifts), np.zeros(n_drifts), none, drift_log
     effects = columns.kind, columns.value, hard
-    return GramTables(gram, at_gram, *few, total, rows, n_rows, group, *drifts, prior, *effects)
+    return GramTables(gram, at_gram, *few, total, rows, n_rows, group, *drifts, 0.0, none, prior, *effects)
 
 
 @compiled
@@ -174,7 +174,7 @@ class FeatureEvidence(KernelEvidence):
 
     def _prepare(self, data: ContextData) -> None:
         states = self.states
-        if any(states.drift.slopes):
+        if any(states.drift.slopes) or states.drift.follows_parents:
             raise NoClosedForm(
                 "Slopes that drift need linear mechanisms or BGe; leave the slopes of [model.drift] at 0, or use "
                 "--model linear or bge."

@@ -47,12 +47,14 @@ class Suffixes(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A node's terms: `scores[p, c]` = log evidence + log prior, and `log_sum[p, t]`, the sum over a pattern."""
+    """A node's terms: `scores[p, c]` = log evidence + log prior, and `log_sum[p, t]`, the sum over a pattern;
+    `share[p, k]` of its states other than 0 are those of targets."""
 
     options: Options
     suffixes: Suffixes
     scores: Float[np.ndarray, "P C"]
     log_sum: Float[np.ndarray, "P t"]
+    share: Float[np.ndarray, "P M"]
 
     def branches(self, j: int, after: np.ndarray) -> Iterator[tuple[int, tuple[slice, ...], np.ndarray]]:
         """For each pattern t: t, where it leads among the counts, and log Σ_{c in t} score_j + B_{j+1}(n + t)."""
@@ -86,20 +88,25 @@ class ExactPosterior(NamedTuple):
     def state_marginals(self) -> Float[np.ndarray, "M d T"]:
         """p(S_kj = s | D)."""
         marginals = np.zeros_like(self.prior.state_log_prior)
-        for j, (node, probs) in enumerate(zip(self.nodes, self.pattern_probs, strict=True)):
+        for j, (node, probs) in enumerate(self._local_probs()):
+            for s in range(marginals.shape[-1]):
+                marginals[:, j, s] = probs.sum(axis=0) @ (node.options.columns == s)
+        return np.minimum(marginals, 1.0)
+
+    def _local_probs(self) -> Iterator[tuple[Node, Float[np.ndarray, "P C"]]]:
+        """Of every node p(parents, column | D)."""
+        for node, probs in zip(self.nodes, self.pattern_probs, strict=True):
             # p(column | parents, pattern, D), in which no other node has a say; 0 in a pattern without probability.
             log_sum = node.log_sum[:, node.options.pattern_of]
             within = np.exp(node.scores - np.where(np.isfinite(log_sum), log_sum, 0.0))
-            weight = (probs[:, node.options.pattern_of] * within).sum(axis=0)
-            for s in range(marginals.shape[-1]):
-                marginals[:, j, s] = weight @ (node.options.columns == s)
-        return np.minimum(marginals, 1.0)
+            yield node, probs[:, node.options.pattern_of] * within
 
     @property
     def target_marginals(self) -> Float[np.ndarray, "M d"]:
         """p(j is a target in context k | D)."""
-        marginals = self.state_marginals  # a known target is one for certain, whatever the rounding of its states
-        return np.where(marginals[:, :, 0] == 0, 1.0, np.minimum(marginals[:, :, 1:].sum(axis=2), 1.0))
+        columns = [(probs @ (node.options.columns > 0) * node.share).sum(axis=0) for node, probs in self._local_probs()]
+        # A known target is one for certain, whatever the rounding of its states.
+        return np.where(self.state_marginals[:, :, 0] == 0, 1.0, np.minimum(np.stack(columns, axis=1), 1.0))
 
     def log_prob(self, graph: Int8[np.ndarray, "d d"], states: Int8[np.ndarray, "M d"]) -> float:
         """log p(G, S | D), normalised; -∞ where G is no DAG or a constraint is broken."""
@@ -229,7 +236,8 @@ def _node(j: int, collapsed: CollapsedPosterior, options: Options, suffixes: Suf
     parents, columns, patterns, pattern_of = options
     scores = np.concatenate([local_scores(j, collapsed, row[None], columns) for row in parents])
     log_sum = [logsumexp(scores[:, pattern_of == t], axis=1) for t in range(len(patterns))]
-    return Node(options, suffixes, scores, np.stack(log_sum, axis=1))
+    share = collapsed.evidence.target_share(j, parents)
+    return Node(options, suffixes, scores, np.stack(log_sum, axis=1), share)
 
 
 def _messages(count_log: Float[np.ndarray, "K _"], nodes: Sequence[Node]) -> tuple[np.ndarray, ...]:

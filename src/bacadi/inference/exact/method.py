@@ -8,7 +8,7 @@ from bacadi.evidence.collapsed import structure_prior
 from bacadi.evidence.effects import effect_states
 from bacadi.evidence.reading import PROBE, collapse
 from bacadi.graph.enumerate import MAX_DAG_NODES
-from bacadi.inference.collapsed import AbstractCollapsedMethod, collapsed_problem, posterior_fields
+from bacadi.inference.collapsed import AbstractCollapsedMethod, collapsed_problem, drawn_targets, posterior_fields
 from bacadi.inference.conditionals import MAX_DRAWS, log_odds
 from bacadi.inference.exact.enumeration import ExactPosterior, enumerate_posterior
 from bacadi.inference.exact.local import all_choices
@@ -63,7 +63,7 @@ class Exact(AbstractCollapsedMethod):
         return Posterior.from_draws(
             problem.data,
             graphs,
-            states > 0,
+            drawn_targets(rng, collapsed.evidence, graphs, states),
             draws.log_prob[None],
             weighting=lambda _: weight,
             sample_stats=odds.to_stats(),

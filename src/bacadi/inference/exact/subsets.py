@@ -83,8 +83,12 @@ class SubsetPosterior(NamedTuple):
     @property
     def target_marginals(self) -> Float[np.ndarray, "M d"]:
         """p(j is a target in context k | D)."""
-        marginals = self.state_marginals  # a known target is one for certain, whatever the rounding of its states
-        return np.where(marginals[:, :, 0] == 0, 1.0, np.minimum(marginals[:, :, 1:].sum(axis=2), 1.0))
+        columns = []
+        for j, (probs, node, sums) in enumerate(zip(self.parent_probs, self.choices, self.sums, strict=True)):
+            share = self.collapsed.evidence.target_share(j, node.parents)
+            columns.append(probs @ (sums.state_probs[:, :, 1:].sum(axis=2) * share))
+        # A known target is one for certain, whatever the rounding of its states.
+        return np.where(self.state_marginals[:, :, 0] == 0, 1.0, np.minimum(np.stack(columns, axis=1), 1.0))
 
     def draws(self, rng: np.random.Generator, n: int) -> ExactDraws:
         """n independent pairs (G, S) from p(G, S | D)."""

@@ -159,8 +159,8 @@ def no_tables() -> GramTables:
     prior = Regression(0, True, np.ones(1), empty, np.ones(1), np.ones(1), np.ones(1), empty, empty)
     gram, one, group = np.zeros((1, 1, 1, 1)), np.zeros(1), np.zeros(1, np.int64)
     sums = gram, group, empty, empty, group, gram, empty
-    drifts = one, one, one, empty, empty
-    return GramTables(*sums, one, group, *drifts, prior, np.zeros(1, np.int8), one, empty)
+    drifts = one, one, one, one, empty, empty
+    return GramTables(*sums, one, group, *drifts, 0.0, empty, prior, np.zeros(1, np.int8), one, empty)
 
 
 def new_work(d: int, m: int, n_states: int) -> Work:

@@ -13,7 +13,7 @@ from bacadi.data.labelled import Labelled
 from bacadi.evidence.collapsed import CollapsedPosterior
 from bacadi.evidence.reading import collapse
 from bacadi.inference.checkpoint import checkpoint_of
-from bacadi.inference.collapsed import AbstractCollapsedMethod, flat, posterior_fields
+from bacadi.inference.collapsed import AbstractCollapsedMethod, drawn_targets, flat, posterior_fields
 from bacadi.inference.conditionals import log_odds, most_draws
 from bacadi.inference.method import STARTING, Monitor, Problem
 from bacadi.model.integrated import GaussianProcess
@@ -95,7 +95,7 @@ class MCMC(AbstractCollapsedMethod):
         return Posterior.from_draws(
             data,
             graphs,
-            states > 0,
+            drawn_targets(rng, collapsed.evidence, graphs, states),
             draws.log_posterior,
             weighting=weights.uniform,
             sample_stats=found.to_stats()
