@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bacadi.data.contexts import ContextData
-from bacadi.inference.auto import LIKELIER, MOVED, UNSEEN, Chosen, chosen_model
+from bacadi.inference.auto import EVERYWHERE, LIKELIER, MOVED, UNSEEN, Chosen, chosen_model
 from bacadi.inference.fit import _problem
 from bacadi.model.certainty import Coarsening
 from bacadi.model.effects import HardGaussian
@@ -57,7 +57,8 @@ def test_rows_count_as_fewer_where_the_model_is_seen_to_be_off(noisy: bool) -> N
     found = chosen(simulate(replace(spec, violation=MeasurementNoise() if noisy else None), 5).data)
     assert (found.model.coarsening is not None) == noisy
     if found.model.coarsening is not None:
-        gain = found.slopes[MOVED] - found.slopes["same"] + max(found.networks, 0.0)
+        gain = max(found.slopes[which] - found.slopes["same"] for which in (MOVED, EVERYWHERE))
+        gain = np.fmax(found.networks, gain)
         assert found.model.coarsening == Coarsening(limit=8 * (400 + 8 * 80) / (UNSEEN * gain))
         assert any("count as at most" in line for line in found.words())
 

@@ -16,10 +16,10 @@ Six questions, in this order:
    move by another slope than the one within contexts, and more than that may change (`MOVES`); where contexts differ in
    everything, slopes do too (`SLOPES`). Each is switched on where it explains the data better, since it costs time and
    next to nothing else. Networks are compared then, too; they are not chosen, since they take a hundred times as long,
-   but `--model nonlinear` is advised. With g the nats per cell by which networks are better, and `MOVES` where they are
-   chosen, the model is g nats per cell off the data at least, and `UNSEEN` g is taken for the whole: rows then count as
-   at most 1/(5 g) of each context (`Coarsening.limit`), so that what more rows would make certain is not the
-   discrepancy itself.
+   but `--model nonlinear` is advised. With g the nats per cell by which the choice is better than lines, or networks
+   better than that, whichever is more, the model is g nats per cell off the data at least, and `UNSEEN` g is taken for
+   the whole: rows then count as at most 1/(5 g) of each context (`Coarsening.limit`), so that what more rows would make
+   certain is not the discrepancy itself.
 5. **Have contexts the noise of the control?** A control of many sources (batches, donors, perturbed samples) varies
    more than contexts that were made in one go, and what stands out of its noise is then not what stands out of theirs:
    `ContextDrift.ratios`, compared by evidence in the same way.
@@ -191,9 +191,8 @@ def chosen_model(problem: Problem, over: Callable[[], bool] = never) -> Chosen:
     if which in (MOVED, EVERYWHERE) and isinstance(model.mechanism, LinearGaussian):
         other = seen.replace(mechanism=NeuralGaussian(), drift=ContextDrift())
         networks = _log_posterior(problem, other, structure) - slopes[which]
-    off = np.fmax(networks, 0.0) + (slopes[MOVED] - slopes["same"] if which == MOVED else 0.0)
-    if which in (MOVED, EVERYWHERE) and model.coarsening is None and off > 0:
-        limit = data.x.size / (UNSEEN * float(off))
+    if which in (MOVED, EVERYWHERE) and model.coarsening is None:
+        limit = data.x.size / (UNSEEN * float(np.fmax(networks, slopes[which] - slopes["same"])))
         best = best.replace(coarsening=Coarsening(limit=limit))
     if compared and _name(first.effect) == "hard" and which in ("same", NOISE):
         best, one_way = _one_way(problem, best, structure, over)
