@@ -29,6 +29,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,6 +46,7 @@ from bacadi.evidence.collapsed import CollapsedPosterior
 from bacadi.evidence.reading import collapse
 from bacadi.graph.dag import is_acyclic
 from bacadi.graph.equivalence import i_cpdag, skeleton
+from bacadi.inference.auto import chosen_model
 from bacadi.inference.mcmc.diagnostics import diagnose
 from bacadi.inference.method import Problem
 from bacadi.metrics.ranking import average_precision, target_average_precision
@@ -185,11 +187,12 @@ def distances(case: Case, edges: np.ndarray, graphs: np.ndarray, best: np.ndarra
 
 
 def log_posterior_of_truth(case: Case, out: Path) -> float:
-    """log p(G, S | D) of the true graph and targets, in the model of the run."""
+    """log p(G, S | D) of the true graph and targets, in the model of the run and with its weights of rows."""
     run = RunFolder.load(out)
-    model, method = run.configuration.model, run.configuration.method
-    problem = Problem(run.data, model, run.knowledge)
-    collapsed = collapse(model, problem.standardized, run.knowledge, getattr(method, "max_parents", None))
+    chosen = chosen_model(Problem(run.data, run.configuration.model, run.knowledge))
+    problem = Problem(replace(run.data, weight=chosen.weight), chosen.model, run.knowledge)
+    most = getattr(run.configuration.method, "max_parents", None)
+    collapsed = collapse(chosen.model, problem.standardized, run.knowledge, most)
     order = [case.data.variables.index(name) for name in run.data.variables]
     rows = [case.data.contexts.index(name) for name in run.data.contexts]
     return best_of_states(collapsed, case.graph[np.ix_(order, order)], case.targets[np.ix_(rows, order)].copy())
