@@ -14,7 +14,7 @@ import math
 import numpy as np
 
 from bacadi.evidence.compiled import compiled
-from bacadi.evidence.gram import (
+from bacadi.evidence.tables import (
     LOG_2PI,
     NODE,
     SOFT,

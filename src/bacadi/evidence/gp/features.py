@@ -1,4 +1,4 @@
-"""Gaussian-process evidence by features: for many rows, and for all that sums of products can do (`evidence.gram`).
+"""Gaussian-process evidence by features: for many rows, and for all that sums of products can do (`evidence.tables`).
 
 The covariance of a parent set P is replaced by K ≈ FF' with Nyström features F = k(x, z) L⁻ᵀ, LL' = k(z, z), at so many
 rows z that the bound on what they miss,
@@ -27,7 +27,7 @@ from bacadi.evidence.collapsed import EffectKind
 from bacadi.evidence.compiled import compiled
 from bacadi.evidence.gp.evidence import KernelEvidence, Request
 from bacadi.evidence.gp.factor import RowNoise
-from bacadi.evidence.gram import (
+from bacadi.evidence.tables import (
     NODE,
     GramTables,
     Regression,

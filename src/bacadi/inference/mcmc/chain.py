@@ -16,7 +16,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from bacadi.evidence.compiled import compiled, inlined, inner
-from bacadi.evidence.gram import NODE, GramTables, Regression, local_score, next_touched
+from bacadi.evidence.tables import NODE, GramTables, Regression, local_score, next_touched
 
 MISSING, REJECTED, ACCEPTED = -1, 0, 1
 BLOCK = 32  # nodes whose weights of edges are summed together

@@ -17,7 +17,7 @@ from jaxtyping import Float, Int, Int8
 from bacadi.data.contexts import ContextData
 from bacadi.errors import InferenceError
 from bacadi.evidence.collapsed import AbstractEvidence, CollapsedPosterior, never
-from bacadi.evidence.gram import NODE
+from bacadi.evidence.tables import NODE
 from bacadi.graph.dag import topological_order
 from bacadi.inference.mcmc import chain, moves
 from bacadi.inference.mcmc.chain import Chains, CompiledTarget, Memory

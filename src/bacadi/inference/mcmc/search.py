@@ -14,8 +14,8 @@ from jaxtyping import Bool, Float, Int, Int8
 
 from bacadi.evidence.collapsed import never
 from bacadi.evidence.compiled import compiled, inner
-from bacadi.evidence.gram import NODE, local_score, next_touched
 from bacadi.evidence.scan import addition_scores, state_scores
+from bacadi.evidence.tables import NODE, local_score, next_touched
 from bacadi.inference.mcmc.chain import CompiledTarget, lend
 
 TOLERANCE = 1e-6  # nats by which a change has to be better
