@@ -79,3 +79,10 @@ def test_networks_are_advised_where_lines_do_not_do() -> None:
     straight = replace(curved, mechanism=LinearTruth(), violation=MeasurementNoise())
     noisy = chosen(simulate(straight, 3).data)
     assert not noisy.advises_networks and not any("--model nonlinear" in line for line in noisy.words())
+
+
+def test_knock_outs_to_a_constant_are_hard() -> None:
+    """What a knock-out leaves has no noise; that must not speak for the kind of the smallest prior scale."""
+    contexts = Interventions(rows_per_context=10, effect=HardAt(-2.0, 1e-6))
+    found = chosen(simulate(SyntheticSpec(8, n_observational=100, interventions=contexts), 4).data)
+    assert isinstance(found.model.effect, HardGaussian) and found.effects["hard"] > found.effects["soft"]

@@ -11,7 +11,8 @@ Six questions, in this order:
    in the control, and z_kj the normal score of its p-value, the inflation is λ = median z² / .455, 1 if the model holds
    however few variables are targets (the median, as in genomic control: Devlin and Roeder 1999).
 3. **Which kind of effect explains the data best?** By the log posterior of one structure, that of a short search with
-   the first kind, whose targets have each kind in turn.
+   the first kind, whose targets have each kind in turn. Hard effects may have the noise prior of mechanisms for that:
+   a knock-out to a constant is nearly free of noise, and the kind with the smallest scale would win for that alone.
 4. **Do mechanisms change where parents have moved?** Where one is not linear, or is seen through noise, its children
    move by another slope than the one within contexts, and more than that may change (`MOVES`); where contexts differ in
    everything, slopes do too (`SLOPES`). Each is switched on where it explains the data better, since it costs time and
@@ -51,6 +52,7 @@ from bacadi.model.effects import AutoEffect, Effect, HardGaussian, ShiftGaussian
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.model import Model
 from bacadi.model.neural import NeuralGaussian
+from bacadi.model.noise import InferredNoise, scale_free
 
 MEDIAN = 0.4549364  # of χ² with one degree of freedom
 MEDIAN_ERROR = 2.33  # standard error of the median of n such numbers, over MEDIAN, times √n
@@ -162,14 +164,19 @@ def chosen_model(problem: Problem, over: Callable[[], bool] = never) -> Chosen:
     weighs &= data.n_variables**3 * (data.n_contexts + 1) < MOST_SUMS
     weighed, better = (_weighed(problem, first, structure, over) if weighs else None) or (problem, structure)
     # Where variances still differ in everything it is not tails that make them so, and weights would be no cure.
-    if weighed is not problem and not variance_inflation(weighed.standardized, better.graph).is_beyond_chance:
+    if (
+        weighed is not problem
+        and not variance_inflation(weighed.standardized, better.graph, better.states).is_beyond_chance
+    ):
         problem, structure, data = weighed, better, weighed.standardized
     told = problem.knowledge.effects is not None
     candidates = effect.candidates if isinstance(effect, AutoEffect) and not told else (first.effect,)
     kinds = {_name(kind): first.replace(effect=kind) for kind in candidates}
-    by_kind = {name: _log_posterior(problem, kind, structure) for name, kind in kinds.items()}
+    by_kind = {
+        name: max(_log_posterior(problem, one, structure) for one in _noises(kind)) for name, kind in kinds.items()
+    }
     best = kinds[max(by_kind, key=lambda name: by_kind[name])]
-    found = variance_inflation(data, structure.graph)
+    found = variance_inflation(data, structure.graph, structure.states)
     inflation, inflated = found.size, found.is_beyond_chance and len(kinds) > 1
     if inflated:
         best, by_kind = first.replace(effect=ShiftGaussian()), {}
@@ -239,6 +246,14 @@ def _weighed(
     return problem, structure
 
 
+def _noises(model: Model) -> list[Model]:
+    """The model, and where its effects are hard also with the noise prior that mechanisms have by default."""
+    effect = model.effect
+    if not isinstance(effect, HardGaussian) or not isinstance(effect.noise, InferredNoise):
+        return [model]
+    return [model, model.replace(effect=effect.replace(noise=scale_free()))]
+
+
 def _name(effect: Effect) -> str:
     return str(encode(effect)["type"])
 
@@ -273,11 +288,13 @@ class Inflation(NamedTuple):
         return self.size > max(LEAST_INFLATION, 1 + ERRORS * self.error)
 
 
-def variance_inflation(data: ContextData, graph: Int8[np.ndarray, "d d"]) -> Inflation:
+def variance_inflation(
+    data: ContextData, graph: Int8[np.ndarray, "d d"], states: Int8[np.ndarray, "M d"] | None = None
+) -> Inflation:
     """λ of a structure, see above.
 
-    Every variable is regressed on its parents in the graph, in the control and in each context by itself. NaN where
-    fewer than ten ratios have enough rows.
+    Every variable is regressed on its parents in the graph, in the control and in each context by itself in which its
+    state is 0: where variables are few, targets are not. NaN where fewer than ten ratios have enough rows.
 
     >>> from bacadi.simulate import SyntheticSpec, simulate
     >>> task = simulate(SyntheticSpec(n_variables=20), seed=1)
@@ -294,7 +311,9 @@ def variance_inflation(data: ContextData, graph: Int8[np.ndarray, "d d"]) -> Inf
         squares, dof = _residual(table[rows[0]], weights[rows[0], node])
         if dof < 3 or squares <= 0:
             continue
-        for at in rows[1:]:
+        for k, at in enumerate(rows[1:]):
+            if states is not None and states[k, node]:
+                continue
             own, own_dof = _residual(table[at], weights[at, node])
             if own_dof >= 2 and own > 0:
                 ratio = (own / own_dof) / (squares / dof)
@@ -318,5 +337,8 @@ def _residual(table: Float[np.ndarray, "n columns"], weight: Float[np.ndarray, "
         return 0.0, dof
     centred = np.sqrt(weight)[:, None] * (table - weight @ table / weight.sum())
     y, z = centred[:, -1], centred[:, :-1]
-    fitted = z @ np.linalg.lstsq(z, y, rcond=None)[0] if z.shape[1] else 0.0
-    return float(np.square(y - fitted).sum()), dof
+    if not z.shape[1]:
+        return float(np.square(y).sum()), dof
+    slopes, _, rank, _ = np.linalg.lstsq(z, y, rcond=1e-6)
+    # A parent that a knock-out holds at a constant explains nothing and costs nothing.
+    return float(np.square(y - z @ slopes).sum()), dof + z.shape[1] - int(rank)
