@@ -77,10 +77,8 @@ def log_odds(
         counted = prior.target_count_log[np.arange(m), others], prior.target_count_log[np.arange(m), others + 1]
         log_p += np.stack([counted[0], *[counted[1]] * (log_p.shape[2] - 1)], axis=2)
         log_p -= logsumexp(log_p, axis=2, keepdims=True)
-        changed, share = (
-            _log_sum(log_p[:, :, 1:], 2),
-            collapsed.evidence.target_share(node, local[node].parents)[inverse],
-        )
+        changed = _log_sum(log_p[:, :, 1:], 2)
+        share = collapsed.evidence.target_share(node, local[node].parents)[inverse]
         bent = np.log1p(-share, out=np.full_like(share, -np.inf), where=share < 1)
         targets[0, :, node] = logsumexp(log_weight[:, None] + changed + np.log(share), axis=0)
         targets[1, :, node] = logsumexp(log_weight[:, None] + np.logaddexp(log_p[:, :, 0], changed + bent), axis=0)
