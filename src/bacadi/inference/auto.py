@@ -15,12 +15,12 @@ Six questions, in this order:
    a knock-out to a constant is nearly free of noise, and the kind with the smallest scale would win for that alone.
 4. **Do mechanisms change where parents have moved?** Where one is not linear, or is seen through noise, its children
    move by another slope than the one within contexts, and more than that may change (`MOVES`); where contexts differ in
-   everything, slopes do too (`SLOPES`). Each is switched on where it explains the data better, since it costs time and
-   next to nothing else. Networks are compared then, too; they are not chosen, since they take a hundred times as long,
-   but `--model nonlinear` is advised. With g the nats per cell by which the choice is better than lines, or networks
-   better than that, whichever is more, the model is g nats per cell off the data at least, and `UNSEEN` g is taken for
-   the whole: rows then count as at most 1/(5 g) of each context (`Coarsening.limit`), so that what more rows would make
-   certain is not the discrepancy itself.
+   everything, slopes do too (`SLOPES`). Each is switched on where it explains the data better, at one structure and
+   again at the best that a search finds with it and without. Networks are compared then, too; they are not chosen,
+   since they take a hundred times as long, but `--model nonlinear` is advised. With g the nats per cell by which the
+   choice is better than lines, or networks better than that, whichever is more, the model is g nats per cell off the
+   data at least, and `UNSEEN` g is taken for the whole: rows then count as at most 1/(5 g) of each context
+   (`Coarsening.limit`), so that what more rows would make certain is not the discrepancy itself.
 5. **Have contexts the noise of the control?** A control of many sources (batches, donors, perturbed samples) varies
    more than contexts that were made in one go, and what stands out of its noise is then not what stands out of theirs:
    `ContextDrift.ratios`, compared by evidence in the same way.
@@ -193,6 +193,12 @@ def chosen_model(problem: Problem, over: Callable[[], bool] = never) -> Chosen:
     # A noise that is the same in all contexts is among the ratios, so that nothing but time is lost by them.
     least = {"same": 0.0, NOISE: 0.0}
     which = max(slopes, key=lambda key: slopes[key] - least.get(key, BETTER))
+    if which in (MOVED, EVERYWHERE):
+        # One structure may only be repaired by what changes: both have to be at their best.
+        otherwise = max(least, key=lambda key: slopes[key])
+        for key in ("same", which):
+            slopes[key] = _best(problem, seen.replace(drift=drifts[key]), structure, over)
+        which = which if slopes[which] - slopes["same"] > BETTER else otherwise
     compared, best = by_kind if len(by_kind) > 1 else {}, best.replace(drift=drifts[which])
     limit, one_way, networks = None, math.nan, math.nan
     if which in (MOVED, EVERYWHERE) and isinstance(model.mechanism, LinearGaussian):
@@ -219,13 +225,15 @@ def _one_way(problem: Problem, model: Model, structure: Structure, over: Callabl
     sign = 1.0 if up > 0.5 else -1.0
     aimed = [model.replace(effect=HardGaussian(noise, sign * size, size)) for size in SIZES]
     best = max(aimed, key=lambda one: _log_posterior(problem, one, structure))
-    found = []
-    for one in (model, best):
-        collapsed = collapse(one, problem.standardized, knowledge)
-        again = searched(np.random.default_rng(0), collapsed, problem.standardized, structure, over)
-        found.append(collapsed.log_posterior(again.graph, again.states))
-    gain = found[1] - found[0]
+    gain = _best(problem, best, structure, over) - _best(problem, model, structure, over)
     return (best if gain > LIKELIER else model), gain
+
+
+def _best(problem: Problem, model: Model, structure: Structure, over: Callable[[], bool]) -> float:
+    """The log posterior of the best structure that a search from the given one finds."""
+    collapsed = collapse(model, problem.standardized, problem.scaled_knowledge)
+    again = searched(np.random.default_rng(0), collapsed, problem.standardized, structure, over)
+    return collapsed.log_posterior(again.graph, again.states)
 
 
 def _weighed(
