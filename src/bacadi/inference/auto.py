@@ -15,11 +15,11 @@ Six questions, in this order:
    a knock-out to a constant is nearly free of noise, and the kind with the smallest scale would win for that alone.
 4. **Do mechanisms change where parents have moved?** Where one is not linear, or is seen through noise, its children
    move by another slope than the one within contexts, and more than that may change (`MOVES`); where contexts differ in
-   everything, slopes do too (`SLOPES`). Each is switched on where it explains the data better, at one structure and
-   again at the best that a search finds with it and without. Networks are compared then, too; they are not chosen,
-   since they take a hundred times as long, but `--model nonlinear` is advised. With g the nats per cell by which the
-   choice is better than lines, or networks better than that, whichever is more, the model is g nats per cell off the
-   data at least, and `UNSEEN` g is taken for the whole: rows then count as at most 1/(5 g) of each context
+   everything, slopes do too (`SLOPES`). Each is switched on where it explains the data better, at one structure and, if
+   not by much, again at the best that a search finds with it and without. Networks are compared then, too; they are not
+   chosen, since they take a hundred times as long, but `--model nonlinear` is advised. With g the nats per cell by
+   which the choice is better than lines, or networks better than that, whichever is more, the model is g nats per cell
+   off the data at least, and `UNSEEN` g is taken for the whole: rows then count as at most 1/(5 g) of each context
    (`Coarsening.limit`), so that what more rows would make certain is not the discrepancy itself.
 5. **Have contexts the noise of the control?** A control of many sources (batches, donors, perturbed samples) varies
    more than contexts that were made in one go, and what stands out of its noise is then not what stands out of theirs:
@@ -60,6 +60,7 @@ LEAST_INFLATION, ERRORS = 1.5, 3.0  # what counts as inflated, and by how many s
 MOST_RATIOS = 40_000  # of variances that are looked at; of more, those of some variables
 WEIGHINGS = 3  # turns of structure and weights of rows
 BETTER = 10.0  # nats by which slopes that drift and mechanisms that bend have to explain the data better
+DOUBTFUL = 100.0  # nats below which they have to do so at the best structure of each, too
 LIKELIER = 5.0  # nats by which effects that go one way have to: prior odds of 1 to 50, and three sizes tried
 NOISE, MOVED, EVERYWHERE = "noise of contexts", "where parents moved", "everywhere"  # what may drift
 UNSEEN = 5.0  # times as much of the discrepancy between model and data as better models show
@@ -193,12 +194,11 @@ def chosen_model(problem: Problem, over: Callable[[], bool] = never) -> Chosen:
     # A noise that is the same in all contexts is among the ratios, so that nothing but time is lost by them.
     least = {"same": 0.0, NOISE: 0.0}
     which = max(slopes, key=lambda key: slopes[key] - least.get(key, BETTER))
-    if which in (MOVED, EVERYWHERE):
-        # One structure may only be repaired by what changes: both have to be at their best.
-        otherwise = max(least, key=lambda key: slopes[key])
-        for key in ("same", which):
-            slopes[key] = _best(problem, seen.replace(drift=drifts[key]), structure, over)
-        which = which if slopes[which] - slopes["same"] > BETTER else otherwise
+    if which in (MOVED, EVERYWHERE) and slopes[which] - slopes["same"] < DOUBTFUL:
+        # It may have done nothing but repair this one structure.
+        at_best = [_best(problem, seen.replace(drift=drifts[key]), structure, over) for key in (which, "same")]
+        if at_best[0] - at_best[1] < BETTER:
+            which = max(least, key=lambda key: slopes[key])
     compared, best = by_kind if len(by_kind) > 1 else {}, best.replace(drift=drifts[which])
     limit, one_way, networks = None, math.nan, math.nan
     if which in (MOVED, EVERYWHERE) and isinstance(model.mechanism, LinearGaussian):
