@@ -184,30 +184,29 @@ def chosen_model(problem: Problem, over: Callable[[], bool] = never) -> Chosen:
     if model.drift is not None:
         return Chosen(best, data.weight, by_kind, {}, inflation, inflated)
     drifts = {"same": ContextDrift(), NOISE: RATIOS}
-    counts = problem.scaled_knowledge.target_count_log is not None
     drifts |= {MOVED: MOVES} | ({EVERYWHERE: SLOPES} if collapsed.evidence.tables.prior.n_fixed else {})
-    if counts:
+    if problem.scaled_knowledge.target_count_log is not None:
         drifts = {key: drift.replace(bend=0.0) for key, drift in drifts.items()}
     # A target that is taken for hard says nothing of slopes: only what is untouched does.
     seen = first if inflated else best
     slopes = {key: _log_posterior(problem, seen.replace(drift=drift), structure) for key, drift in drifts.items()}
     # A noise that is the same in all contexts is among the ratios, so that nothing but time is lost by them.
-    least = {"same": 0.0, NOISE: 0.0}
-    which = max(slopes, key=lambda key: slopes[key] - least.get(key, BETTER))
-    if which in (MOVED, EVERYWHERE) and slopes[which] - slopes["same"] < DOUBTFUL:
+    plain = "same", NOISE
+    which = max(slopes, key=lambda key: slopes[key] - (0.0 if key in plain else BETTER))
+    if which not in plain and slopes[which] - slopes["same"] < DOUBTFUL:
         # It may have done nothing but repair this one structure.
         at_best = [_best(problem, seen.replace(drift=drifts[key]), structure, over) for key in (which, "same")]
         if at_best[0] - at_best[1] < BETTER:
-            which = max(least, key=lambda key: slopes[key])
+            which = max(plain, key=lambda key: slopes[key])
     compared, best = by_kind if len(by_kind) > 1 else {}, best.replace(drift=drifts[which])
     limit, one_way, networks = None, math.nan, math.nan
-    if which in (MOVED, EVERYWHERE) and isinstance(model.mechanism, LinearGaussian):
+    if which not in plain and isinstance(model.mechanism, LinearGaussian):
         other = seen.replace(mechanism=NeuralGaussian(), drift=ContextDrift())
         networks = _log_posterior(problem, other, structure) - slopes[which]
-    if which in (MOVED, EVERYWHERE) and model.coarsening is None:
+    if which not in plain and model.coarsening is None:
         limit = data.x.size / (UNSEEN * float(np.fmax(networks, slopes[which] - slopes["same"])))
         best = best.replace(coarsening=Coarsening(limit=limit))
-    if compared and _name(first.effect) == "hard" and which in ("same", NOISE):
+    if compared and _name(first.effect) == "hard" and which in plain:
         best, one_way = _one_way(problem, best, structure, over)
     return Chosen(best, data.weight, compared, slopes, inflation, inflated, one_way, limit, networks)
 

@@ -176,8 +176,8 @@ class FeatureEvidence(KernelEvidence):
         states = self.states
         if any(states.drift.slopes) or states.drift.follows_parents:
             raise NoClosedForm(
-                "Slopes that drift need linear mechanisms or BGe; leave the slopes of [model.drift] at 0, or use "
-                "--model linear or bge."
+                "Slopes that drift and mechanisms that bend need linear mechanisms or BGe; leave slopes, moves and "
+                "bend of [model.drift] out, or use --model linear or bge."
             )
         order = np.argsort(data.context, kind="stable")
         power = np.ones(data.n_contexts + 1) if states.power is None else states.power
