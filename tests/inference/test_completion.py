@@ -3,11 +3,14 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from bacadi.data.contexts import ContextData
 from bacadi.evidence.reading import collapse
 from bacadi.inference.auto import chosen_model
 from bacadi.inference.completion import complete, draw_mechanisms_of
+from bacadi.inference.fit import fit
+from bacadi.inference.mcmc.method import MCMC
 from bacadi.inference.mcmc.start import Structure
 from bacadi.inference.method import Problem
 from bacadi.inference.tails import tail_weights
@@ -76,3 +79,30 @@ def test_rows_that_are_far_off_count_less_for_what_is_far_off() -> None:
     chosen = chosen_model(problem)
     assert chosen.weight is not None and any("tails" in line for line in chosen.words())
     assert chosen_model(problem_of(task.data, Model(effect=HardGaussian()))).weight is None
+
+
+def test_one_row_that_is_far_off_makes_no_target() -> None:
+    """Were its context a target, with a mean and a scale of its own, the row would count for more than it should."""
+    task = simulate(SPEC, 3)
+    leaf = int(np.flatnonzero((task.graph.sum(axis=1) == 0) & (task.graph.sum(axis=0) > 0))[0])
+    context = int(np.flatnonzero(task.targets[:, leaf] == 0)[0])
+    x, row = task.data.x.copy(), int(np.flatnonzero(task.data.context == context + 1)[0])
+    x[row, leaf] += 30 * task.noise_std[leaf]
+    data = replace(task.data, x=x)
+    named = (task.targets != 0).astype(np.int8)
+    named[context, leaf] = 1
+    problem = problem_of(data, Model(effect=HardGaussian()))
+    kind = collapse(problem.model, problem.standardized).evidence.states.kind
+    weight = tail_weights(problem.standardized, Structure(task.graph.astype(np.int8), named), kind)
+    assert weight[row, leaf] < 0.02 and np.delete(weight[:, leaf], row).mean() > 0.8
+
+
+def test_what_is_open_is_chosen_where_the_model_completed_the_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells completed by one Gaussian for all contexts look as if all variances differed, and slopes drifted."""
+    monkeypatch.setattr("bacadi.inference.fit.COMPLETIONS", 1)
+    spec = SyntheticSpec(10, n_observational=300, interventions=Interventions(n_contexts=10, rows_per_context=80))
+    task = simulate(spec, 5)
+    gone = np.random.default_rng(0).random(task.data.x.shape) < 0.3
+    holes = replace(task.data, x=np.where(gone, np.nan, task.data.x))
+    posterior = fit(holes, method=MCMC(n_draws=20, n_sweeps=20), seed=5)
+    assert posterior.attrs["chosen"]["words"][0].startswith("effects: hard, chosen by evidence")

@@ -108,9 +108,14 @@ def _fit_completed(
     if budget := getattr(method, "time_budget", None):
         share["time_budget"] = budget / COMPLETIONS
     part, watched = method.replace(**share), replace(monitor or Monitor(), checkpoint=None)
-    # What the model leaves open is chosen once, so that all parts are posteriors of one model.
-    problem = _problem(completed(np.random.default_rng(seed), data), model, knowledge, known_targets, seed)
+    rng = np.random.default_rng(seed)
+    problem = _problem(completed(rng, data), model, knowledge, known_targets, seed)
     method.check(problem)
+    # What the model leaves open is chosen once, so that all parts are posteriors of one model; not on cells that were
+    # completed without a thought of contexts, since these make all contexts alike, and what is left of effects is odd.
+    if method.reads_model:
+        guess = method.settled(problem, watched)[0].model.replace(drift=model.drift, coarsening=model.coarsening)
+        problem = replace(problem, data=complete(rng, data, replace(problem, model=guess)))
     problem, chosen = method.settled(problem, watched)
     posteriors = []
     for n in range(COMPLETIONS):
