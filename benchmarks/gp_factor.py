@@ -24,6 +24,7 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -97,13 +98,13 @@ def use_lapack() -> None:
         root, _ = dpotrf(whole.T, lower=1, overwrite_a=1)
         return root, dtrtrs(root, y, lower=1)[0]
 
-    def factorise(panels: np.ndarray, y: np.ndarray, first: int) -> tuple[np.ndarray, np.ndarray, float, np.ndarray]:
+    def factorise(panels: np.ndarray, y: np.ndarray, first: int, n: int) -> tuple[Any, ...]:
         root, z = root_of(panels, y)
         top = first * linalg.BLOCK
         last = np.asfortranarray(root[top:, top:])
         alpha, _ = dtrtrs(last, z[top:], lower=1, trans=1)
         precision, _ = dpotri(last, lower=1)
-        lower = np.ascontiguousarray(precision), np.ascontiguousarray(alpha)
+        lower = np.ascontiguousarray(precision[:n, :n][np.tril_indices(n)]), np.ascontiguousarray(alpha[:n])
         return *lower, 2 * np.log(root.diagonal()).sum(), np.square(z).sum(axis=0)
 
     def solve(panels: np.ndarray, y: np.ndarray) -> tuple[float, np.ndarray]:

@@ -12,6 +12,7 @@ from method_accuracy import TASKS
 from bacadi.data.contexts import ContextData
 from bacadi.simulate import Interventions, SyntheticSpec, simulate
 from bacadi.simulate.files import CONTEXT, read_spec
+from bacadi.simulate.task import AbstractSpec
 
 EFFECTS = ("hard", "shift", "scale", "soft", "any")
 DISTANCES = ("SHD best", "SHD > .5", "SHD class")
@@ -41,7 +42,7 @@ class Kind:
     columns: tuple[str, ...] = ()  # besides those of all kinds
 
 
-def simulated(spec: SyntheticSpec) -> Callable[[int], Case]:
+def simulated(spec: AbstractSpec) -> Callable[[int], Case]:
     """Tasks of a specification."""
 
     def draw(seed: int) -> Case:

@@ -17,7 +17,7 @@ from bacadi.evidence.collapsed import EffectKind, EffectStates
 from bacadi.evidence.gp import draw as functions_gp
 from bacadi.evidence.gp import features
 from bacadi.evidence.gp.evidence import DenseEvidence, KernelEvidence
-from bacadi.evidence.gp.factor import Group, NoisePrior, Terms
+from bacadi.evidence.gp.factor import Group, NoisePrior, Terms, covariance_panels
 from bacadi.evidence.gp.features import FeatureEvidence
 from bacadi.model.certainty import ContextDrift
 from bacadi.model.kernels import (
@@ -179,6 +179,17 @@ def test_fast_evidence_is_the_dense_one(kernel: AbstractKernel, noise: NoisePrio
     for request in random_requests(np.random.default_rng(1), 5, 5, 6, 60):
         expected = dense(data, states, (kernel, noise.choices[0]), noise, request)
         assert evidence.log_evidence(*request) == pytest.approx(expected, abs=1e-7, rel=1e-9)
+
+
+def test_compiled_networks_are_the_kernel() -> None:
+    """To the last digits, for rows that are the same, opposite and far apart, where the arcsine is steepest."""
+    x = np.random.default_rng(3).normal(size=(70, 3)) * np.repeat([1e-3, 1.0, 30.0], [20, 30, 20])[:, None]
+    x[35:45] = -x[25:35]
+    for kernel in (NetworkKernel(3, 2.0, 0.7), Constant(0.4) + NetworkKernel()):
+        panels = covariance_panels(Group(kernel, 0.1), x)
+        whole = panels.transpose(1, 0, 2).reshape(len(x) + 26, -1)[:70, :70]
+        expected = kernel(x, x) + 0.1 * np.eye(70)
+        assert np.triu(whole - expected) == pytest.approx(0, abs=1e-13)
 
 
 @pytest.mark.parametrize("counts", [[1, 1], [0, 3, 2], [48], [96, 48], [47, 2], [5, 0]], ids=str)

@@ -307,14 +307,23 @@ class NetworkKernel(AbstractKernel):
     input_scale: float = option(1.0, above=0)
 
     def __call__(self, a: Rows, b: OtherRows) -> Covariance:
-        variance = self.weight_std**2 * _any_parents(a)
-        value = self._directions(a) @ np.swapaxes(self._directions(b), -1, -2)
+        value = self.directions(a) @ np.swapaxes(self.directions(b), -1, -2)
         np.arcsin(value, out=value)
-        value *= self.n_hidden * variance / (2 * math.pi)
-        value += variance * (1 + self.n_hidden / 4)
+        value *= self.arc_variance * _any_parents(a)
+        value += self.mean_variance * _any_parents(a)
         return value
 
-    def _directions(self, x: Rows) -> Float[np.ndarray, "... n q"]:
+    @property
+    def arc_variance(self) -> float:
+        """What the arcsine is multiplied by."""
+        return self.n_hidden * self.weight_std**2 / (2 * math.pi)
+
+    @property
+    def mean_variance(self) -> float:
+        """What is added to it."""
+        return self.weight_std**2 * (1 + self.n_hidden / 4)
+
+    def directions(self, x: Rows) -> Float[np.ndarray, "... n q"]:
         """√slope (1, ux) / √(1 + slope (1 + u² x·x)), slope = λ w², whose products are the argument of the arcsine."""
         rows = np.concatenate([np.ones((*x.shape[:-1], 1)), self.input_scale * x], axis=-1)
         slope = LOGISTIC_AS_PROBIT * self.weight_std**2

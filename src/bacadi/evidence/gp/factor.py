@@ -21,7 +21,7 @@ from bacadi.data.contexts import ContextData
 from bacadi.errors import ConfigError
 from bacadi.evidence.gp import linalg
 from bacadi.evidence.gp.linalg import BLOCK
-from bacadi.model.kernels import AbstractKernel
+from bacadi.model.kernels import AbstractKernel, Constant, NetworkKernel, Sum
 from bacadi.model.noise import LOG_2PI
 
 FEW = 0.4
@@ -116,7 +116,8 @@ class DenseFactor:
         first = min(int(rows.start[1]), len(rows.x) - 1) // BLOCK
         self._start = rows.start - first * BLOCK
         panels = covariance_panels(group, rows.x[:, parents])
-        self._precision, self._alpha, self._log_det, self._quad = linalg.factorise(panels, padded(rows.x), first)
+        of_rows = padded(rows.x), first, len(rows.x) - first * BLOCK
+        self._precision, self._alpha, self._log_det, self._quad = linalg.factorise(panels, *of_rows)
 
     def leave_out(self) -> Terms:
         """[K, 1], [K, 1], [K, d]: with all rows, and with the rows of context k = 1.. left out."""
@@ -155,20 +156,38 @@ class DenseFactor:
 
 def padded(y: Float[np.ndarray, "n c"]) -> Float[np.ndarray, "N c"]:
     """`y` with rows of 0 up to a multiple of BLOCK."""
-    return np.pad(y, ((0, -len(y) % BLOCK), (0, 0)))
+    whole = np.zeros((len(y) + -len(y) % BLOCK, y.shape[1]))
+    whole[: len(y)] = y
+    return whole
 
 
 def covariance_panels(group: Group, inputs: Float[np.ndarray, "n p"]) -> Float[np.ndarray, "panels N block"]:
     """The column panels of K + ρI, filled up with rows of variance 1 that are independent of all others."""
     n, x = len(inputs), padded(inputs)
-    panels = np.empty((len(x) // BLOCK, len(x), BLOCK))
-    for begin in range(0, len(x), STRIP):
-        end = min(begin + STRIP, len(x))
-        strip = group.kernel(x[:end], x[begin:end]).reshape(end, -1, BLOCK)
-        panels[begin // BLOCK : end // BLOCK, :end] = strip.transpose(1, 0, 2)
+    network = as_network(group.kernel)
+    if network is not None and inputs.shape[1]:
+        kernel, constant = network
+        # One call that lets go of the interpreter's lock, which replicas would spend most of their time waiting for.
+        panels = linalg.network_panels(
+            np.ascontiguousarray(kernel.directions(x).T), kernel.arc_variance, kernel.mean_variance + constant
+        )
+    else:
+        panels = np.empty((len(x) // BLOCK, len(x), BLOCK))
+        for begin in range(0, len(x), STRIP):
+            end = min(begin + STRIP, len(x))
+            strip = group.kernel(x[:end], x[begin:end]).reshape(end, -1, BLOCK)
+            panels[begin // BLOCK : end // BLOCK, :end] = strip.transpose(1, 0, 2)
     panels[-1:, n:], panels[-1:, :, BLOCK - len(x) + n :] = 0.0, 0.0
     _add_to_diagonal(panels, np.where(np.arange(len(x)) < n, group.ratio, 1.0))
     return panels
+
+
+def as_network(kernel: AbstractKernel) -> tuple[NetworkKernel, float] | None:
+    """The kernel as that of networks and a constant beside it; None where it is another."""
+    parts = kernel.parts if isinstance(kernel, Sum) else (kernel,)
+    networks = [part for part in parts if isinstance(part, NetworkKernel)]
+    constants = [part.variance for part in parts if isinstance(part, Constant)]
+    return (networks[0], sum(constants)) if len(networks) and len(networks) + len(constants) == len(parts) else None
 
 
 def _add_to_diagonal(panels: Float[np.ndarray, "panels N block"], values: Float[np.ndarray, " N"]) -> None:

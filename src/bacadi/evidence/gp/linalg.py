@@ -20,6 +20,47 @@ BLOCK = 32
 
 
 @inner
+def arcsine(v):
+    """asin v to the last digit, without branches, so that loops over it are compiled to vector code.
+
+    Up to ½ by the rational approximation of fdlibm (Sun Microsystems 1993), above it by
+    asin v = π/2 - 2 asin √((1 - v)/2).
+    """
+    size = abs(v)
+    large = size > 0.5
+    square = 0.5 * (1.0 - size) if large else v * v
+    root = math.sqrt(square) if large else size
+    over = 2.01212532134862925881e-01 + square * (
+        -4.00555345006794114027e-02 + square * (7.91534994289814532176e-04 + square * 3.47933107596021167570e-05)
+    )
+    over = square * (1.66666666666666657415e-01 + square * (-3.25565818622400915405e-01 + square * over))
+    under = 2.02094576023350569471e00 + square * (-6.88283971605453293030e-01 + square * 7.70381505559019352791e-02)
+    under = 1.0 + square * (-2.40339491173441421878e00 + square * under)
+    angle = root + root * (over / under)
+    return math.copysign(0.5 * math.pi - 2.0 * angle if large else angle, v)
+
+
+@compiled
+def network_panels(directions, scale, offset):
+    """Panels of offset + scale · asin(a·b) of all pairs of rows, whose columns are those of `directions`."""
+    n = directions.shape[1]
+    u = np.empty((n // BLOCK, n, BLOCK))
+    for k in range(len(u)):
+        s = k * BLOCK
+        for i in range(s + BLOCK):
+            row = u[k, i]
+            for c in range(BLOCK):
+                row[c] = 0.0
+            for q in range(len(directions)):
+                factor, others = directions[q, i], directions[q, s : s + BLOCK]
+                for c in range(BLOCK):
+                    row[c] += factor * others[c]
+            for c in range(BLOCK):
+                row[c] = offset + scale * arcsine(row[c])
+    return u
+
+
+@inner
 def cholesky(a):
     """Replace a small matrix, read from its lower half, by its lower Cholesky factor; return the log determinant."""
     n, log_det = a.shape[0], 0.0
@@ -112,25 +153,43 @@ def solve(u, y):
 
 
 @compiled
-def factorise(u, y, first):
-    """Λ = A⁻¹ (its lower half) and α = Λy over the rows from panel `first` on, log |A| and y'Λy of each column.
+def factorise(u, y, first, n):
+    """Λ = A⁻¹ and α = Λy over `n` rows from panel `first` on, log |A| and y'Λy of each column.
 
     With W = (L⁻¹)_TT for these rows T, Λ_TT = W'W: W follows from the last block of L alone, and panel k of W is 0
-    above its diagonal block, which saves two thirds of the work.
+    above its diagonal block, which saves two thirds of the work. Of Λ its lower half is kept, row after row: most of
+    the memory of a run are these.
     """
     z, quad, log_det, inverse = _solved(u, y)
     n_panels = len(u) - first
-    n = n_panels * BLOCK
-    w, precision, alpha = np.zeros((n_panels, n, BLOCK)), np.empty((n, n)), np.empty((n, y.shape[1]))
+    w, precision = np.zeros((n_panels, n_panels * BLOCK, BLOCK)), np.empty(n * (n + 1) // 2)
+    alpha = np.empty((n, y.shape[1]))
     for k in range(n_panels):
         s = k * BLOCK
+        e = min(s + BLOCK, n)
         for i in range(BLOCK):
             w[k, s + i, i] = 1.0
         forward_panels(u, inverse, first + k, w[k, s:])
-        alpha[s : s + BLOCK] = np.dot(w[k, s:].T, z[first * BLOCK + s :])
+        alpha[s:e] = np.dot(w[k, s:].T, z[first * BLOCK + s :])[: e - s]
         for j in range(k + 1):
-            precision[s : s + BLOCK, j * BLOCK : (j + 1) * BLOCK] = np.dot(w[k, s:].T, w[j, s:])
+            block = np.dot(w[k, s:].T, w[j, s:])
+            for i in range(s, e):
+                begin = i * (i + 1) // 2
+                for c in range(j * BLOCK, min((j + 1) * BLOCK, i + 1)):
+                    precision[begin + c] = block[i - s, c - j * BLOCK]
     return precision, alpha, log_det, quad
+
+
+@inner
+def _lower_half(precision, rows):
+    """The lower half of Λ for some rows, in ascending order."""
+    n = len(rows)
+    block = np.empty((n, n))
+    for i in range(n):
+        begin = rows[i] * (rows[i] + 1) // 2
+        for j in range(i + 1):
+            block[i, j] = precision[begin + rows[j]]
+    return block
 
 
 @compiled
@@ -141,7 +200,7 @@ def leave_out(precision, alpha, log_det, quad, start):
     quads[:] = quad
     for k in range(1, n_contexts):
         s, e = start[k], start[k + 1]
-        block, rest = precision[s:e, s:e].copy(), alpha[s:e].copy()
+        block, rest = _lower_half(precision, np.arange(s, e)), alpha[s:e].copy()
         log_dets[k] += cholesky(block)
         forward(block, rest)
         for i in range(e - s):
@@ -162,11 +221,9 @@ def with_noise(precision, alpha, start, scale, shift, ratio):
             for r in range(start[k], start[k + 1]):
                 rows[n], context[n] = r, k if scale[k] < np.inf else -1
                 n += 1
-    block, rest = np.empty((n, n)), np.empty((n, 1))
+    block, rest = _lower_half(precision, rows[:n]), np.empty((n, 1))
     for i in range(n):
         rest[i, 0] = alpha[rows[i]]
-        for j in range(i + 1):
-            block[i, j] = precision[rows[i], rows[j]]
     log_det = cholesky(block)
     forward(block, rest)
     quad = -np.sum(rest * rest)
