@@ -77,7 +77,8 @@ def run(trial: Trial, folder: Path, variant: Variant) -> Outcome:
     place = folder / f"{trial.label} {variant.name}"
     place.mkdir(parents=True)
     trial.table.to_csv(place / "data.csv", index=False)
-    options = ["--seed", str(trial.seed), *variant.options]
+    impute = ["--missing", "impute"] if trial.table.isna().any(axis=None) else []  # the command refuses them unasked
+    options = ["--seed", str(trial.seed), *impute, *variant.options]
     if trial.known:
         known = [(trial.contexts[k], trial.variables[j]) for k, j in np.argwhere(trial.targets).tolist()]
         pd.DataFrame(known, columns=["context", "variable"]).to_csv(place / "targets.csv", index=False)
