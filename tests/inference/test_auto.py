@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bacadi.data.contexts import ContextData
-from bacadi.inference.auto import EVERYWHERE, LIKELIER, MOVED, UNSEEN, Chosen, chosen_model
+from bacadi.inference.auto import EVERYWHERE, LIKELIER, MOVED, UNKNOWN, UNSEEN, Chosen, chosen_model
 from bacadi.inference.fit import _problem
 from bacadi.model.certainty import Coarsening
 from bacadi.model.effects import HardGaussian
@@ -58,8 +58,8 @@ def test_rows_count_as_fewer_where_the_model_is_seen_to_be_off(noisy: bool) -> N
     assert (found.model.coarsening is not None) == noisy
     if found.model.coarsening is not None:
         gain = max(found.slopes[which] - found.slopes["same"] for which in (MOVED, EVERYWHERE))
-        gain = np.fmax(found.networks, gain)
-        assert found.model.coarsening == Coarsening(limit=8 * (400 + 8 * 80) / (UNSEEN * gain))
+        off = UNSEEN * found.networks if found.networks > gain else UNKNOWN * gain
+        assert found.model.coarsening == Coarsening(limit=8 * (400 + 8 * 80) / off)
         assert any("count as at most" in line for line in found.words())
 
 

@@ -19,8 +19,10 @@ Six questions, in this order:
    not by much, again at the best that a search finds with it and without. Networks are compared then, too; they are not
    chosen, since they take a hundred times as long, but `--model nonlinear` is advised. With g the nats per cell by
    which the choice is better than lines, or networks better than that, whichever is more, the model is g nats per cell
-   off the data at least, and `UNSEEN` g is taken for the whole: rows then count as at most 1/(5 g) of each context
-   (`Coarsening.limit`), so that what more rows would make certain is not the discrepancy itself.
+   off the data at least, and `UNSEEN` g is taken for the whole, `UNKNOWN` g where networks explain less: what is wrong
+   (noise that does not propagate, hidden causes) is then of a kind that no model here has. At most the inverse of that
+   many rows of each context count (`Coarsening.limit`), so that what more rows would make certain is not the
+   discrepancy itself.
 5. **Have contexts the noise of the control?** A control of many sources (batches, donors, perturbed samples) varies
    more than contexts that were made in one go, and what stands out of its noise is then not what stands out of theirs:
    `ContextDrift.ratios`, compared by evidence in the same way.
@@ -63,7 +65,8 @@ BETTER = 10.0  # nats by which slopes that drift and mechanisms that bend have t
 DOUBTFUL = 100.0  # nats below which they have to do so at the best structure of each, too
 LIKELIER = 5.0  # nats by which effects that go one way have to: prior odds of 1 to 50, and three sizes tried
 NOISE, MOVED, EVERYWHERE = "noise of contexts", "where parents moved", "everywhere"  # what may drift
-UNSEEN = 5.0  # times as much of the discrepancy between model and data as better models show
+UNSEEN = 5.0  # times as much of the discrepancy between model and data as networks show
+UNKNOWN = 10.0  # the same where mechanisms that change explain more of it than networks do
 SIZES = (3.0, 10.0, 30.0)  # of effects that go one way, in standard deviations within contexts
 ONE_WAY = 0.6  # of the targets found have to move the same way for that to be tried
 
@@ -204,7 +207,8 @@ def chosen_model(problem: Problem, over: Callable[[], bool] = never) -> Chosen:
         other = seen.replace(mechanism=NeuralGaussian(), drift=ContextDrift())
         networks = _log_posterior(problem, other, structure) - slopes[which]
     if which not in plain and model.coarsening is None:
-        limit = data.x.size / (UNSEEN * float(np.fmax(networks, slopes[which] - slopes["same"])))
+        gain = slopes[which] - slopes["same"]
+        limit = data.x.size / (UNSEEN * networks if networks > gain else UNKNOWN * gain)
         best = best.replace(coarsening=Coarsening(limit=limit))
     if compared and _name(first.effect) == "hard" and which in plain:
         best, one_way = _one_way(problem, best, structure, over)
