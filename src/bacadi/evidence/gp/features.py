@@ -43,7 +43,7 @@ from bacadi.model.kernels import AbstractKernel, Constant, Sum
 ERROR = 0.001  # nats
 RANK = 128
 CANDIDATES = 32  # rows among which those of a parent set are chosen, for each parent and once more
-SUMS_BYTES = 2**29
+SUMS_BYTES = 2**30  # at 2,000 rows half of this makes every second set anew
 
 
 class FeatureSums(NamedTuple):
