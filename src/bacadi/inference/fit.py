@@ -111,8 +111,8 @@ def _fit_completed(
     rng = np.random.default_rng(seed)
     problem = _problem(completed(rng, data), model, knowledge, known_targets, seed)
     method.check(problem)
-    # What the model leaves open is chosen once, so that all parts are posteriors of one model; not on cells that were
-    # completed without a thought of contexts, since these make all contexts alike, and what is left of effects is odd.
+    # What the model leaves open is chosen once, so that all parts are posteriors of one model; not on cells that one
+    # Gaussian for all contexts has completed, where hard targets look like shifts, or like slopes that drift.
     if method.reads_model:
         guess = method.settled(problem, watched)[0].model.replace(drift=model.drift, coarsening=model.coarsening)
         problem = replace(problem, data=complete(rng, data, replace(problem, model=guess)))

@@ -164,9 +164,8 @@ def padded(y: Float[np.ndarray, "n c"]) -> Float[np.ndarray, "N c"]:
 def covariance_panels(group: Group, inputs: Float[np.ndarray, "n p"]) -> Float[np.ndarray, "panels N block"]:
     """The column panels of K + ρI, filled up with rows of variance 1 that are independent of all others."""
     n, x = len(inputs), padded(inputs)
-    network = as_network(group.kernel)
-    if network is not None and inputs.shape[1]:
-        kernel, constant = network
+    constant, kernel = split(group.kernel)
+    if isinstance(kernel, NetworkKernel) and inputs.shape[1]:
         # One call that lets go of the interpreter's lock, which replicas would spend most of their time waiting for.
         panels = linalg.network_panels(
             np.ascontiguousarray(kernel.directions(x).T), kernel.arc_variance, kernel.mean_variance + constant
@@ -182,12 +181,12 @@ def covariance_panels(group: Group, inputs: Float[np.ndarray, "n p"]) -> Float[n
     return panels
 
 
-def as_network(kernel: AbstractKernel) -> tuple[NetworkKernel, float] | None:
-    """The kernel as that of networks and a constant beside it; None where it is another."""
+def split(kernel: AbstractKernel) -> tuple[float, AbstractKernel | None]:
+    """The variance of the constant part, 0 where there is none, and the rest."""
     parts = kernel.parts if isinstance(kernel, Sum) else (kernel,)
-    networks = [part for part in parts if isinstance(part, NetworkKernel)]
-    constants = [part.variance for part in parts if isinstance(part, Constant)]
-    return (networks[0], sum(constants)) if len(networks) and len(networks) + len(constants) == len(parts) else None
+    constant = sum(part.variance for part in parts if isinstance(part, Constant))
+    rest = tuple(part for part in parts if not isinstance(part, Constant))
+    return float(constant), (rest[0] if len(rest) == 1 else Sum(rest) if rest else None)
 
 
 def _add_to_diagonal(panels: Float[np.ndarray, "panels N block"], values: Float[np.ndarray, " N"]) -> None:

@@ -26,7 +26,7 @@ from bacadi.errors import NoClosedForm
 from bacadi.evidence.collapsed import EffectKind
 from bacadi.evidence.compiled import compiled
 from bacadi.evidence.gp.evidence import KernelEvidence, Request
-from bacadi.evidence.gp.factor import RowNoise
+from bacadi.evidence.gp.factor import RowNoise, split
 from bacadi.evidence.tables import (
     NODE,
     GramTables,
@@ -38,7 +38,7 @@ from bacadi.evidence.tables import (
     regression,
     regression_log_evidence,
 )
-from bacadi.model.kernels import AbstractKernel, Constant, Sum
+from bacadi.model.kernels import AbstractKernel
 
 ERROR = 0.001  # nats
 RANK = 128
@@ -287,14 +287,6 @@ class FeatureEvidence(KernelEvidence):
         scale[1:] *= states.drift.noise_ratios[drift]
         shift[0] = 0.0
         return RowNoise(scale, shift)
-
-
-def split(kernel: AbstractKernel) -> tuple[float, AbstractKernel | None]:
-    """The variance of the constant part, 0 where there is none, and the rest."""
-    parts = kernel.parts if isinstance(kernel, Sum) else (kernel,)
-    constant = sum(part.variance for part in parts if isinstance(part, Constant))
-    rest = tuple(part for part in parts if not isinstance(part, Constant))
-    return float(constant), (rest[0] if len(rest) == 1 else Sum(rest) if rest else None)
 
 
 def kernel_features(

@@ -28,7 +28,7 @@ def arcsine(v):
     """
     size = abs(v)
     large = size > 0.5
-    square = 0.5 * (1.0 - size) if large else v * v
+    square = 0.5 * max(1.0 - size, 0.0) if large else v * v  # never above 1 but for rounding
     root = math.sqrt(square) if large else size
     over = 2.01212532134862925881e-01 + square * (
         -4.00555345006794114027e-02 + square * (7.91534994289814532176e-04 + square * 3.47933107596021167570e-05)
