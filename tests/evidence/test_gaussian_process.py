@@ -15,7 +15,7 @@ from bacadi.data.labelled import Labelled
 from bacadi.errors import ConfigError
 from bacadi.evidence.collapsed import EffectKind, EffectStates
 from bacadi.evidence.gp import draw as functions_gp
-from bacadi.evidence.gp import features
+from bacadi.evidence.gp import features, nystrom
 from bacadi.evidence.gp.evidence import DenseEvidence, KernelEvidence
 from bacadi.evidence.gp.factor import Group, NoisePrior, Terms, covariance_panels
 from bacadi.evidence.gp.features import FeatureEvidence
@@ -211,7 +211,7 @@ BOTH = pytest.mark.parametrize("kind", [FeatureEvidence, DenseEvidence])
 def _all_features(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many features as there are rows, until rounding is all that is left."""
     monkeypatch.setattr(features, "ERROR", 1e-10)
-    monkeypatch.setattr(features, "CANDIDATES", 1000)
+    monkeypatch.setattr(nystrom, "CANDIDATES", 1000)
 
 
 @BOTH
@@ -250,6 +250,33 @@ def test_the_error_of_features_at_600_rows(noise: NoisePrior, most: float) -> No
     found = [kind(data, states, [kernel], noise).log_evidences(*asked) for kind in (FeatureEvidence, DenseEvidence)]
     error = np.abs(found[0] - found[1])
     assert error.max() < most and np.median(error) < 0.06
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("rows", [30, 3])
+def test_the_approximation_is_the_evidence_of_functions_that_add_up(noise: NoisePrior, rows: int) -> None:
+    """A linear kernel is the sum of those of single parents, so that nothing is lost: all kinds of effects, contexts
+    that keep their sums or their rows."""
+    data = data_of([40, rows, rows, rows], 5)
+    evidence = DenseEvidence(data, states_of(3, 5), [LinearKernel(0.7) + Constant(2.0)], noise)
+    rng, cheap = np.random.default_rng(2), evidence.approximation
+    for _ in range(40):
+        parents, state = rng.random(5) < 0.5, rng.integers(0, 6, 3).astype(np.int8)
+        node = int(rng.integers(5))
+        parents[node] = False
+        assert cheap.log_evidence(node, parents, state) == pytest.approx(
+            evidence.log_evidence(node, parents, state), abs=1e-6
+        )
+
+
+def test_the_approximation_of_one_parent_is_the_evidence() -> None:
+    data, states = data_of([60, 20, 20], 4), states_of(2, 4)
+    evidence = DenseEvidence(data, states, [NetworkKernel(input_scale=0.3) + Constant(1.0)], NOISES[1])
+    for parent in range(3):
+        parents = np.arange(4) == parent
+        for state in np.array([[0, 0], [1, 0], [2, 3]], np.int8):
+            found = evidence.approximation.log_evidence(3, parents, state)
+            assert found == pytest.approx(evidence.log_evidence(3, parents, state), abs=0.05)
 
 
 @pytest.mark.usefixtures("_all_features")

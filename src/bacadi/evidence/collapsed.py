@@ -228,6 +228,12 @@ class AbstractEvidence(ABC):
     n_options: int = 1  # of hyper-parameters to choose from
     tables: Any = None  # `gram.GramTables`, where compiled code can compute scores from them
 
+    @property
+    def approximation(self) -> "AbstractEvidence | None":
+        """Evidence with tables that says nearly the same, where this one has none and is costly: chains that are there
+        to help others sample it, and proposals that it finds hopeless are not looked at."""
+        return None
+
     @abstractmethod
     def log_evidence(self, node: int, parents: Bool[np.ndarray, " d"], state: Int8[np.ndarray, " M"]) -> float:
         """log p(all rows of column `node` | its parents, its state in each context), the parameters integrated out."""

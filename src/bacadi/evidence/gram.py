@@ -1,5 +1,6 @@
 """Evidence of linear Gaussian mechanisms and of BGe from one Gram matrix per context; `tables` has the formulas."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,16 +19,29 @@ FEW = 0.1  # rows of a context per column, at most, where it keeps them in place
 
 
 class GramEvidence(AbstractEvidence):
-    """Linear Gaussian evidence with known or inferred noise, or BGe; see the module for the formulas."""
+    """Linear Gaussian evidence with known or inferred noise, or BGe; see the module for the formulas.
+
+    With `features` every variable enters the regressions of others by its own features in place of itself: mechanisms
+    that are sums of functions of single parents.
+    """
 
     costly = False
 
-    def __init__(self, data: ContextData, states: EffectStates, prior: Regression) -> None:
+    def __init__(
+        self,
+        data: ContextData,
+        states: EffectStates,
+        prior: Regression,
+        features: Sequence[Float[np.ndarray, "n _"]] | None = None,
+    ) -> None:
         if any(states.drift.slopes) and not prior.n_fixed:
             raise NoClosedForm("Slopes that drift need a mechanism with an intercept; give one, or slopes of 0.")
         self.n_variables, self.n_contexts, self.states = data.n_variables, data.n_contexts, states
         blocks = data.block[:, None] == np.arange(n_blocks(data)) if data.block is not None else data.x[:, :0]
-        design = np.column_stack([data.x, np.ones(data.n_rows), blocks])
+        design = np.column_stack([data.x, np.ones(data.n_rows), blocks, *(features or [])])
+        first = np.arange(data.n_variables + 1)
+        if features is not None:
+            first = design.shape[1] - np.append(np.cumsum([part.shape[1] for part in features[::-1]])[::-1], 0)
         weights = np.ones((1, data.n_rows)) if data.weight is None else data.weight.T
         power = np.ones(data.n_contexts + 1) if states.power is None else states.power
         drift = states.drift
@@ -41,7 +55,7 @@ class GramEvidence(AbstractEvidence):
         drifts = square, ratio, slope, move, reach(data, rows.mean(axis=0)), drift_log
         bends = (float(drift.bend), odds) if odds is not None else (0.0, np.ones_like(states.hard_log_evidence))
         effects = states.kind, states.value, states.hard_log_evidence
-        self.tables = GramTables(*sums, rows.sum(axis=1), group, *drifts, *bends, prior, *effects)
+        self.tables = GramTables(first, *sums, rows.sum(axis=1), group, *drifts, *bends, prior, *effects)
 
     def log_evidence(self, node: int, parents: Bool[np.ndarray, " d"], state: Int8[np.ndarray, " M"]) -> float:
         chosen = np.flatnonzero(parents).astype(NODE)
@@ -77,7 +91,7 @@ class GramEvidence(AbstractEvidence):
 
 
 class _Sums(NamedTuple):
-    """The first fields of `GramTables`."""
+    """Fields of `GramTables`, from the second on."""
 
     gram: Float[np.ndarray, "G C D D"]
     at_gram: Int[np.ndarray, " M"]
@@ -171,5 +185,5 @@ def bge_evidence(mechanism: BGe, data: ContextData, states: EffectStates) -> Gra
     d, t = data.n_variables, mechanism.prior_scale
     precision = np.full((d, d + 1 + n_blocks(data)), t)
     precision[:, d:] = mechanism.alpha_mu
-    shape = 0.5 * (mechanism.alpha_omega_excess + np.arange(d + 1) + 1)
+    shape = 0.5 * (mechanism.alpha_omega_excess + np.arange(precision.shape[1] + 1) + 1)
     return GramEvidence(data, states, regression(1 + n_blocks(data), precision, (None, shape, 0.5 * t, (1.0,))))

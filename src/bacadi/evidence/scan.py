@@ -41,10 +41,16 @@ def has_scan(tables):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def has_single_columns(tables):  # type: ignore[no-untyped-def]
+    """Whether every variable enters a regression by one column, and moves of parents add nothing to it."""
+    return tables.move.max() == 0 and tables.first[-1] - tables.first[0] == len(tables.first) - 1
+
+
+@compiled
 def addition_scores(tables, node, parents, n_parents, state, candidates, scores):  # type: ignore[no-untyped-def]
     """`scores[c]`: log p(x_:j | parents and candidate c, states), as `local_score` has it but for rounding."""
     more = np.empty(n_parents + 1, NODE)
-    if not has_scan(tables) or tables.move.max() > 0:
+    if not has_scan(tables) or not has_single_columns(tables):
         for c in range(len(candidates)):
             more[:n_parents] = parents[:n_parents]
             at = n_parents

@@ -47,10 +47,10 @@ HARD, SHIFT, SCALE, SOFT = (int(EffectKind[name]) for name in ("HARD", "SHIFT", 
 class Regression(NamedTuple):
     """Priors of the regression of each node, in the form that compiled code reads; `regression` makes one.
 
-    `precision[j, i]` is Λ for the weight of i in the equation of j, `precision[j, d]` that of its intercept, each to be
-    divided by one of `width_squares`. Every regression has the `n_fixed` columns from d on: none, the
+    `precision[j, i]` is Λ for the weight of column i in the equation of j, `precision[j, d]` that of its intercept,
+    each to be divided by one of `width_squares`. Every regression has the `n_fixed` columns from d on: none, the
     ones, or the ones and the blocks. With `noise_known` σ_j² is `variance[j]`, else InvGamma(`shape[number of
-    parents]`, `scale[j]`).
+    columns of parents]`, `scale[j]`).
     """
 
     n_fixed: int
@@ -58,26 +58,29 @@ class Regression(NamedTuple):
     width_squares: Float[np.ndarray, " W"]
     precision: Float[np.ndarray, "d D"]
     variance: Float[np.ndarray, " d"]
-    shape: Float[np.ndarray, " d+1"]
+    shape: Float[np.ndarray, " S"]
     scale: Float[np.ndarray, " d"]
     half_log_precision: Float[np.ndarray, "d D"]
-    log_normaliser: Float[np.ndarray, "d d+1"]
+    log_normaliser: Float[np.ndarray, "d S"]
 
 
 class GramTables(NamedTuple):
     """Everything a local score depends on; column d of all sums belongs to the column of ones.
 
-    Where rows count differently for every node (`ContextData.weight`) all sums are by node (G = d), else they are of
-    all nodes together (G = 1); `group` has the index of a node. Context k has its Gram matrix in `gram[g, at_gram[k]]`
-    or, where that is -1, its rows in columns `first_row[k]` to `first_row[k + 1]` of `few`, to be multiplied by
-    `row_root[g]`, the roots of their weights. `total[g, :, :, b]` is the sum over all contexts, the control included,
-    where they are untouched, drift by τ² = `drift[b]` and have a noise variance ρ = `ratio[b]` times that of the
-    control, which adds `drift_log[g, b]` to the log evidence: the log share of this pair and the determinants of all
-    contexts. All coefficients change in every context with a variance of `slope[b]`, and where context k has moved
-    parents, by `reach[k, i]` squared standard deviations, τ² is larger by `move[b]` times their sum. A target has prior
-    odds of `odds[k, j]`, a mechanism that is another one because a parent has moved `bend` times r² = Δ²/(1 + Δ²).
+    A variable i enters the regressions of others by columns `first[i]` to `first[i + 1]`: itself, or features of it,
+    which then stand behind the ones and the blocks. Where rows count differently for every node (`ContextData.weight`)
+    all sums are by node (G = d), else they are of all nodes together (G = 1); `group` has the index of a node. Context
+    k has its Gram matrix in `gram[g, at_gram[k]]` or, where that is -1, its rows in columns `first_row[k]` to
+    `first_row[k + 1]` of `few`, to be multiplied by `row_root[g]`, the roots of their weights. `total[g, :, :, b]` is
+    the sum over all contexts, the control included, where they are untouched, drift by τ² = `drift[b]` and have a noise
+    variance ρ = `ratio[b]` times that of the control, which adds `drift_log[g, b]` to the log evidence: the log share
+    of this pair and the determinants of all contexts. All coefficients change in every context with a variance of
+    `slope[b]`, and where context k has moved parents, by `reach[k, i]` squared standard deviations, τ² is larger by
+    `move[b]` times their sum. A target has prior odds of `odds[k, j]`, a mechanism that is another one because a parent
+    has moved `bend` times r² = Δ²/(1 + Δ²).
     """
 
+    first: Int[np.ndarray, " d+1"]
     gram: Float[np.ndarray, "G C D D"]
     at_gram: Int[np.ndarray, " M"]
     few: Float[np.ndarray, "D N"]
@@ -102,9 +105,9 @@ class GramTables(NamedTuple):
 
 
 def regression(n_fixed: int, precision: Float[np.ndarray, "d D"], noise: tuple[Any, ...]) -> Regression:
-    """The priors with the logarithms that every score needs; `noise` is `Conjugate`, its shape by number of parents."""
-    d, known = len(precision), noise[0] is not None
-    variance, shape, scale = np.full(d, noise[0] if known else 1.0), np.full(d + 1, noise[1]), np.full(d, noise[2])
+    """The priors with the logarithms that every score needs; `noise` is `Conjugate`, its shape by number of columns."""
+    (d, size), known = precision.shape, noise[0] is not None
+    variance, shape, scale = np.full(d, noise[0] if known else 1.0), np.full(size + 1, noise[1]), np.full(d, noise[2])
     log_normaliser = shape[None, :] * np.log(scale)[:, None] - gammaln(shape)[None, :]
     half_log, width_squares = 0.5 * np.log(precision), np.square(noise[3])
     return Regression(n_fixed, known, width_squares, precision, variance, shape, scale, half_log, log_normaliser)
@@ -184,11 +187,19 @@ def width_log_evidence(prior, w, columns, matrix, n_rows, noise):  # type: ignor
 @compiled
 def columns_of(tables, node, parents, n_parents):  # type: ignore[no-untyped-def]
     """Columns of the Gram matrix that the regression needs, the response last, and ½ log |Λ|."""
-    d, n_fixed = tables.hard_log_evidence.shape[1], tables.prior.n_fixed
-    columns = np.empty(n_parents + n_fixed + 1, np.int64)
+    d, n_fixed, first = tables.hard_log_evidence.shape[1], tables.prior.n_fixed, tables.first
+    size = n_fixed
+    for a in range(n_parents):
+        size += first[parents[a] + 1] - first[parents[a]]
+    columns, at = np.empty(size + 1, np.int64), 0
+    for a in range(n_parents):
+        for column in range(first[parents[a]], first[parents[a] + 1]):
+            columns[at] = column
+            at += 1
+    for a in range(n_fixed):
+        columns[at + a] = d + a
     half_log = 0.0
-    for a in range(n_parents + n_fixed):
-        columns[a] = parents[a] if a < n_parents else d + a - n_parents
+    for a in range(size):
         half_log += tables.prior.half_log_precision[node, columns[a]]
     columns[-1] = node
     return columns, half_log
@@ -431,7 +442,7 @@ def local_score(tables, node, parents, n_parents, state):  # type: ignore[no-unt
             g = tables.group[node]
             context_block(tables, g, k, columns, matrices[0])
             n = tables.rows[g, k + 1]
-            noise = noise_constant(tables.prior, node, n_parents, n)
+            noise = noise_constant(tables.prior, node, len(columns) - 1 - tables.prior.n_fixed, n)
             score += half_log + regression_log_evidence(tables.prior, columns, matrices[0], n, noise)
         k = next_touched(state, k + 1)
     return score

@@ -178,7 +178,8 @@ class _LoneReplica(TemperingRun):
             sweep = self._restore(state)
         self.total, self.burn_in, self.wanted = leg.total, leg.burn_in, leg.wanted
         replica = self.replicas[0]
-        replica.memory, replica.n_kept = memories.pop(leg.replica, (replica.memory, replica.n_kept))
+        if not replica.is_approximate:  # there the state holds the scores that were asked for
+            replica.memory, replica.n_kept = memories.pop(leg.replica, (replica.memory, replica.n_kept))
         while sweep < leg.until:
             sweep = self._advance(replica, sweep, sweep + 1)
             self.monitor.tell(Progress(sweep, leg.until, 0.0, "leg"))

@@ -14,7 +14,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, lru_cache, partial
+from functools import cache, cached_property, lru_cache, partial
 from threading import Lock
 from typing import Any
 
@@ -38,6 +38,8 @@ from bacadi.evidence.collapsed import (
 from bacadi.evidence.gp.draw import draw_functions
 from bacadi.evidence.gp.factor import DenseFactor, Group, NoisePrior, RowNoise, SortedRows
 from bacadi.evidence.gp.linalg import BLOCK
+from bacadi.evidence.gp.nystrom import additive_evidence
+from bacadi.evidence.gram import GramEvidence
 from bacadi.model.kernels import AbstractKernel, Sum
 
 TABLE_BYTES, FACTOR_BYTES, VALUE_BYTES = 2**29, 2**29, 2**28
@@ -116,7 +118,7 @@ class KernelEvidence(AbstractEvidence):
         self.groups = groups or (self.options[len(self.options) // 2],) * self.n_variables
         self.n_options = len(self.options)
         self.is_fitted = groups is not None or self.n_options == 1
-        self._with_groups = partial(type(self), data, states, kernels, noise, per_node)
+        self._data, self._with_groups = data, partial(type(self), data, states, kernels, noise, per_node)
         self._kinds: list[int] = states.kind.tolist()
         self.blocks: Float[np.ndarray, "n b"] = np.empty((data.n_rows, 0))
         self._values, self._capacity = dict[bytes, float](), VALUE_BYTES // (self.n_variables + self.n_contexts + 200)
@@ -145,6 +147,10 @@ class KernelEvidence(AbstractEvidence):
     def block_std(self, node: int) -> float:
         """The prior standard deviation of the offset of a block, in units of s."""
         return 1.0
+
+    @cached_property
+    def approximation(self) -> GramEvidence:
+        return additive_evidence(self._data, self.states, self.groups, self.noise)
 
     @property
     def hyperparameters(self) -> Int[np.ndarray, " d"]:

@@ -1,11 +1,11 @@
 """Gaussian-process evidence by features: for many rows, and for all that sums of products can do (`evidence.tables`).
 
-The covariance of a parent set P is replaced by K ≈ FF' with Nyström features F = k(x, z) L⁻ᵀ, LL' = k(z, z), at so many
-rows z that the bound on what they miss,
+The covariance of a parent set P is replaced by K ≈ FF' (`nystrom`), with so many features that the bound on what they
+miss,
 
     log p(y | FF') - tr(K - FF') / 2ρ ≤ log p(y | K)   (Titsias 2009),
 
-is at most `ERROR` nats, as far as `RANK` features go: some 6 for one parent of the paper's networks, 12 for two, 25 for
+is at most `ERROR` nats, as far as their number goes: some 6 for one parent of the paper's networks, 12 for two, 25 for
 three, 40 for four. A function is then a regression on F with coefficients N(0, s²) = N(0, σ²/ρ), and its evidence
 follows from the sums F_k'F_k, F_k'y_k, y_k'y_k of the contexts as that of linear mechanisms does, with drift,
 coarsening, blocks and weights of rows.
@@ -27,6 +27,7 @@ from bacadi.evidence.collapsed import EffectKind
 from bacadi.evidence.compiled import compiled
 from bacadi.evidence.gp.evidence import KernelEvidence, Request
 from bacadi.evidence.gp.factor import RowNoise, split
+from bacadi.evidence.gp.nystrom import ERROR, kernel_features
 from bacadi.evidence.tables import (
     NODE,
     GramTables,
@@ -38,11 +39,7 @@ from bacadi.evidence.tables import (
     regression,
     regression_log_evidence,
 )
-from bacadi.model.kernels import AbstractKernel
 
-ERROR = 0.001  # nats
-RANK = 128
-CANDIDATES = 32  # rows among which those of a parent set are chosen, for each parent and once more
 SUMS_BYTES = 2**30  # at 2,000 rows half of this makes every second set anew
 
 
@@ -67,34 +64,6 @@ class ColumnSums(NamedTuple):
     kind: Int8[np.ndarray, " T"]
     value: Float[np.ndarray, " T"]
     hard_log_evidence: Float[np.ndarray, "M d"]
-
-
-@compiled
-def pivots(covariance, least, most):  # type: ignore[no-untyped-def]
-    """Rows whose features leave a mean variance of at most `least` over all rows, each where most is left, and L⁻¹ with
-    LL' their covariance; at most `most` of them."""
-    n = len(covariance)
-    left, lower, chosen = np.diag(covariance).copy(), np.empty((most, n)), np.empty(most, np.int64)
-    r = 0
-    while r < most and left.mean() > least:
-        row = np.argmax(left)
-        scale = 1.0 / np.sqrt(left[row])
-        for a in range(n):
-            lower[r, a] = covariance[row, a]
-        for c in range(r):
-            factor = lower[c, row]
-            for a in range(n):
-                lower[r, a] -= factor * lower[c, a]
-        for a in range(n):
-            lower[r, a] *= scale
-            left[a] = max(left[a] - lower[r, a] * lower[r, a], 0.0)
-        chosen[r] = row
-        r += 1
-    root = np.zeros((r, r))
-    for a in range(r):
-        for b in range(a + 1):
-            root[a, b] = lower[b, chosen[a]]
-    return chosen[:r], np.linalg.inv(root)
 
 
 @compiled
@@ -139,7 +108,9 @@ def node_tables(columns, g, prior, sums, node, touched):  # type: ignore[no-unty
     n_rows, group = np.array([rows.sum()]), np.zeros(r + 1, np.int64)
     drifts = columns.drift, columns.ratio, np.zeros(n_drifts), np.zeros(n_drifts), none, drift_log
     effects = columns.kind, columns.value, hard
-    return GramTables(gram, at_gram, *few, total, rows, n_rows, group, *drifts, 0.0, none, prior, *effects)
+    return GramTables(
+        np.arange(r + 2), gram, at_gram, *few, total, rows, n_rows, group, *drifts, 0.0, none, prior, *effects
+    )
 
 
 @compiled
@@ -287,21 +258,3 @@ class FeatureEvidence(KernelEvidence):
         scale[1:] *= states.drift.noise_ratios[drift]
         shift[0] = 0.0
         return RowNoise(scale, shift)
-
-
-def kernel_features(
-    kernel: AbstractKernel | None, x: Float[np.ndarray, "n p"], left: float
-) -> Float[np.ndarray, "n r"]:
-    """F with FF' ≈ K, at some of evenly spread rows, until tr(K - FF') ≤ `left` as far as these tell.
-
-    >>> from bacadi.model.kernels import LinearKernel
-    >>> kernel_features(LinearKernel(2.0), np.arange(6.0).reshape(3, 2), 1e-9).shape
-    (3, 2)
-    """
-    n, n_parents = x.shape
-    if kernel is None or n_parents == 0 or n == 0:
-        return np.empty((n, 0))
-    n_candidates = min(CANDIDATES * (n_parents + 1), 2 * RANK, n)
-    candidates = np.ascontiguousarray(x[np.linspace(0, n - 1, n_candidates).astype(int)])
-    chosen, inverse = pivots(kernel(candidates, candidates), left / n, min(RANK, len(candidates)))
-    return kernel(x, candidates[chosen]) @ inverse.T if len(chosen) else np.empty((n, 0))

@@ -4,6 +4,10 @@ A chain samples p(G, S) p(D | G, S)^β. A move (`moves`) writes what would chang
 `drop_parent` and `set_state`, which also add up the change of the prior; `decide` scores, accepts and commits it. Where
 the prior is one over causal orders, a chain carries one of the orders of its graph, p(G, π) in place of p(G): edges run
 along it, a reversal exchanges the places of both nodes, and after every move one node moves within the order.
+
+Where the evidence is costly and has an approximation with tables, the coldest level alone samples the evidence itself,
+and asks for it only where the approximation does not refuse a proposal before (`decide`); all others sample
+p(G, S) q(D | G, S)^β with q the approximation, at no cost.
 """
 
 import math
@@ -19,6 +23,7 @@ from bacadi.evidence.compiled import compiled, inlined, inner
 from bacadi.evidence.tables import NODE, GramTables, Regression, local_score, next_touched
 
 MISSING, REJECTED, ACCEPTED = -1, 0, 1
+HOPELESS = -3.0  # log probability at which a proposal is looked at, at the least, whatever a cheap score says of it
 BLOCK = 32  # nodes whose weights of edges are summed together
 
 
@@ -64,7 +69,8 @@ class Memory(NamedTuple):
 
     With `inline` the evidence is compiled: a score that is missing is computed, and takes the place of another of the
     same slot. Most proposals at cold levels are refused and come again, so that most scores are there. Otherwise all
-    scores are kept (open addressing), and one that is missing is asked for.
+    scores are kept (open addressing), and one that is missing is asked for. What is computed as an approximation is
+    `known_values` where the key is among `known_keys`, and elsewhere corrected by the `offset` of the node.
     """
 
     inline: bool
@@ -72,6 +78,9 @@ class Memory(NamedTuple):
     values: Float[np.ndarray, " H"]
     node_hash: UInt64[np.ndarray, "d d+1"]
     state_hash: UInt64[np.ndarray, "d M T"]
+    known_keys: UInt64[np.ndarray, " Q"]
+    known_values: Float[np.ndarray, " Q"]
+    offset: Float[np.ndarray, " d"]
 
 
 class ScoreRequest(NamedTuple):
@@ -117,9 +126,9 @@ class Work(NamedTuple):
     Slot a < `n_nodes` holds the new parents (sorted), states and score of `node[a]`; a score of NaN is still to be
     computed. `log_prior` is the change of log p(G, S), `log_proposal` the log probability to propose the way back less
     that of the way there; with `turned` both nodes exchange their places in the order. `drop` and `drop_block` are sums
-    of weights of the edges into each node and into each block of nodes (`weigh_edges`). The other arrays are scratch
-    space: of a search for ancestors, of the nodes that may not become parents, of Gibbs scans, and of the random state
-    to which a move that has to be repeated returns.
+    of weights of the edges into each node and into each block of nodes (`weigh_edges`), `exchanged` the scores of two
+    chains at the level of the other. The other arrays are scratch space: of a search for ancestors, of the nodes that
+    may not become parents, of Gibbs scans, and of the random state to which a move that has to be repeated returns.
     """
 
     n_nodes: Int[np.ndarray, " 1"]
@@ -142,6 +151,7 @@ class Work(NamedTuple):
     option_log_p: Float[np.ndarray, " T"]
     drop: Float[np.ndarray, " d"]
     drop_block: Float[np.ndarray, " q"]
+    exchanged: Float[np.ndarray, "2 d"]
     rng: UInt64[np.ndarray, " 4"]
 
 
@@ -160,13 +170,13 @@ def no_tables() -> GramTables:
     gram, one, group = np.zeros((1, 1, 1, 1)), np.zeros(1), np.zeros(1, np.int64)
     sums = gram, group, empty, empty, group, gram, empty
     drifts = one, one, one, one, empty, empty
-    return GramTables(*sums, one, group, *drifts, 0.0, empty, prior, np.zeros(1, np.int8), one, empty)
+    return GramTables(group, *sums, one, group, *drifts, 0.0, empty, prior, np.zeros(1, np.int8), one, empty)
 
 
 def new_work(d: int, m: int, n_states: int) -> Work:
     """Room for the proposals on d variables and m contexts."""
     sums = n_states, n_states, d, -(-d // BLOCK)
-    shapes = (1, 2, (2, d), 2, (2, m), 2, 1, 1, 1, d, (2, d), d, d, d, m, m, *sums, 4)
+    shapes = (1, 2, (2, d), 2, (2, m), 2, 1, 1, 1, d, (2, d), d, d, d, m, m, *sums, (2, d), 4)
     kinds = (
         "i8",
         "i8",
@@ -182,7 +192,7 @@ def new_work(d: int, m: int, n_states: int) -> Work:
         NODE,
         "i1",
         "i8",
-        *["f8"] * 4,
+        *["f8"] * 5,
         "u8",
     )
     return Work(*(np.zeros(shape, kind) for shape, kind in zip(shapes, kinds, strict=True)))
@@ -291,7 +301,13 @@ def evaluate(problem, node, parents, n_parents, state):  # type: ignore[no-untyp
         return memory.values[slot]
     score = np.nan
     if memory.inline:
-        score = local_score(target.tables, node, parents, n_parents, state)
+        known = np.uint64(0)
+        if len(memory.known_keys) > 1:
+            known = slot_of(memory.known_keys, key)
+        if memory.known_keys[known] == key:
+            score = memory.known_values[known]
+        else:
+            score = local_score(target.tables, node, parents, n_parents, state) + memory.offset[node]
         memory.keys[slot], memory.values[slot] = key, score
     if not math.isnan(score):
         return score
@@ -302,6 +318,12 @@ def evaluate(problem, node, parents, n_parents, state):  # type: ignore[no-untyp
         request.parents[parents[a]] = 1
     request.state[:] = state
     return np.nan
+
+
+@inner
+def called(problem, node, parents, n_parents, state):  # type: ignore[no-untyped-def]
+    """`evaluate`, not compiled into its callers: they are many, and seldom come this far."""
+    return evaluate(problem, node, parents, n_parents, state)
 
 
 @inlined
@@ -405,31 +427,73 @@ def accepts(rng, log_ratio):  # type: ignore[no-untyped-def]
     return math.log(1.0 - uniform(rng)) < log_ratio
 
 
+@inner
+def looked_at(log_ratio):  # type: ignore[no-untyped-def]
+    """The log probability that a proposal of this ratio, by cheap scores, is looked at."""
+    return max(min(log_ratio, 0.0), HOPELESS)
+
+
 @inlined
-def decide(problem, chain, work, beta):  # type: ignore[no-untyped-def]
+def decide(problem, guess, chain, work, beta, screened):  # type: ignore[no-untyped-def]
     """One Metropolis step (Hastings 1970): accept the proposal with probability
 
         min(1, exp(β Δ log p(D | G, S) + Δ log p(G, S) + log q(back) - log q(there))),
 
     and commit it. A score that is not in memory makes the ratio NaN: nothing has changed then, and the same move is
     made again, with the same random numbers, once the score is there.
+
+    `guess` has the scores of this level. With `screened` they only stand for those of `problem`: with r the ratio above
+    by cheap scores, a proposal is looked at with probability a(r) = max(min(1, r), exp(HOPELESS)), and then accepted by
+    the ratio of the scores themselves times a(1/r) / a(r), which leaves the target as it is (Christen & Fox 2005).
     """
     if work.log_prior[0] == -np.inf:
         return REJECTED
-    gain = 0.0
+    gain, rest = 0.0, work.log_prior[0] + work.log_proposal[0]
     for a in range(work.n_nodes[0]):
+        node = work.node[a]
         if math.isnan(work.score[a]):
-            work.score[a] = evaluate(problem, work.node[a], work.parents[a], work.n_parents[a], work.state[a])
-        gain += work.score[a] - chain.score[work.node[a]]
-    log_ratio = beta * gain + work.log_prior[0] + work.log_proposal[0]
+            work.score[a] = evaluate(guess, node, work.parents[a], work.n_parents[a], work.state[a])
+        before = chain.score[node]
+        if screened:
+            before = called(guess, node, chain.parents[node], chain.n_parents[node], chain.states[node])
+        gain += work.score[a] - before
+    log_ratio = beta * gain + rest
     if math.isnan(log_ratio):
         return MISSING
+    if screened:
+        there, back = looked_at(log_ratio), looked_at(-log_ratio)
+        if not accepts(chain.rng, there):
+            return REJECTED
+        gain = 0.0
+        for a in range(work.n_nodes[0]):
+            work.score[a] = called(problem, work.node[a], work.parents[a], work.n_parents[a], work.state[a])
+            gain += work.score[a] - chain.score[work.node[a]]
+        log_ratio = beta * gain + rest + back - there
+        if math.isnan(log_ratio):
+            return MISSING
     if not accepts(chain.rng, log_ratio):
         return REJECTED
     commit(chain, work)
     for a in range(work.n_nodes[0]):
         weigh_edges(problem.target.proposals.drop, chain, work, work.node[a])
     return ACCEPTED
+
+
+@inner
+def chain_scores(problem, chain, scores):  # type: ignore[no-untyped-def]
+    """The scores of all nodes of a chain; NaN where one is missing."""
+    for node in range(len(scores)):
+        scores[node] = called(problem, node, chain.parents[node], chain.n_parents[node], chain.states[node])
+        if math.isnan(scores[node]):
+            return np.nan
+    return scores.sum()
+
+
+@compiled
+def rescore(guess, chains):  # type: ignore[no-untyped-def]
+    """Give all chains but that of the first level the scores of an approximation that has changed."""
+    for c in chains.at_level[1:]:
+        chain_scores(guess, chain_at(chains, c), chains.score[c])
 
 
 @inner

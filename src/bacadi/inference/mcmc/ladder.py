@@ -3,8 +3,10 @@
 The chains are at inverse temperatures 1 = β_0 > … > β_{L-1}; chain l samples p(G, S) p(D | G, S)^β_l and neighbours
 exchange. Replicas share nothing but the target density, so that their agreement says something. In the first part of a
 run (burn-in) the spacing of the ladder is adapted so that all neighbours exchange equally often; at its end the weights
-of the proposals are learnt. All that changes are arrays, so that a run that goes on from a checkpoint makes the same
-draws, bit for bit, as one that was never interrupted.
+of the proposals are learnt. Where the evidence is costly and has an approximation, the second level is the posterior of
+the approximation, which the levels behind it temper; in the burn-in it is told what becomes known of the evidence. All
+that changes are arrays, so that a run that goes on from a checkpoint makes the same draws, bit for bit, as one that was
+never interrupted.
 """
 
 import math
@@ -12,12 +14,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int, Int8
+from jaxtyping import Float, Int, Int8, UInt64
 
 from bacadi.data.contexts import ContextData
 from bacadi.errors import InferenceError
 from bacadi.evidence.collapsed import AbstractEvidence, CollapsedPosterior, never
-from bacadi.evidence.tables import NODE
+from bacadi.evidence.tables import NODE, GramTables
 from bacadi.graph.dag import topological_order
 from bacadi.inference.mcmc import chain, moves
 from bacadi.inference.mcmc.chain import Chains, CompiledTarget, Memory
@@ -27,8 +29,11 @@ from bacadi.inference.mcmc.start import Structure, edge_weights, target_weights
 
 HOT_ACCEPTANCE = 0.02  # of edge toggles at the hottest level
 INLINE_SLOTS = 2**17  # scores of compiled evidence that are kept: 2 MB, which stay near the processor
+GUESS_SLOTS = 2**20  # of approximations, which take ten times as long as a miss of the processor's cache
 CERTAIN = 0.01  # weight to drop an edge that was always there, beside 1 for one that never was
 NEAR = 12  # candidate parents and contexts of a node that a scan looks at
+COLD = 0.5  # the least β of chains that may begin anew where the first one is
+LITTLE = 0.1  # quantile of what the approximation was seen to lack at a node that is added to what is not known
 COOLEST_HOT = -math.log(5.0)  # log inverse temperature that the hottest level has at least
 
 
@@ -40,7 +45,15 @@ class Seen(NamedTuple):
     n: Float[np.ndarray, " 1"]
 
 
-PARTS: dict[str, Any] = {"chains": Chains, "counts": chain.MoveCounts, "seen": Seen}
+class Known(NamedTuple):
+    """Scores of the evidence that the approximation has been told, by hash, and what it lacks at each node."""
+
+    keys: UInt64[np.ndarray, " Q"]
+    values: Float[np.ndarray, " Q"]
+    offset: Float[np.ndarray, " d"]
+
+
+PARTS: dict[str, Any] = {"chains": Chains, "counts": chain.MoveCounts, "seen": Seen, "known": Known}
 """The tuples of arrays of a replica that change during a run."""
 
 Sample = tuple[Int8[np.ndarray, "d d"], Int8[np.ndarray, "M d"], float]
@@ -68,7 +81,10 @@ class Replica:
     def __init__(self, evidence: AbstractEvidence, target: CompiledTarget, memory: Memory, chains: Chains) -> None:
         d, m, n = evidence.n_variables, evidence.n_contexts, len(chains.edges)
         self.evidence, self.memory, self.n_kept, self.chains = evidence, memory, 0, chains
-        self.target = target
+        self.target, self.is_approximate = target, evidence.approximation is not None
+        self.known = Known(memory.known_keys, memory.known_values, memory.offset)
+        self.lacks = [list[float]() for _ in range(d)]
+        self.guesses = self._guesses()
         kinds = (1, "i8"), (d, "u1"), (m, "i1"), (1, "u8")
         self.request = chain.ScoreRequest(*(np.zeros(size, kind) for size, kind in kinds))
         self.work = chain.new_work(d, m, self.evidence.states.n_states)
@@ -77,6 +93,11 @@ class Replica:
         self.betas, self.position = np.ones(n), np.zeros(3, np.int64)
         self.draws, self.every = list[PackedDraw](), 1
 
+    def heat(self, max_temperature: float) -> None:
+        """Space the ladder evenly in log β, up to this temperature."""
+        coldest = int(self.is_approximate)
+        self.betas[coldest:] = np.geomspace(1, 1 / max_temperature, len(self.betas) - coldest)
+
     def advance(self, until: int, n_moves: int | Int[np.ndarray, " L"], over: Callable[[], bool] = never) -> bool:
         """Go on until the sweep, fetching scores that compiled code does not have; moves are those of each level.
 
@@ -84,24 +105,71 @@ class Replica:
         """
         each = np.full(len(self.betas), n_moves, np.int64)
         rest = (self.work, self.chains, self.counts, self.betas, self.position)
-        while not moves.advance(chain.SamplingProblem(self.target, self.memory, self.request), *rest, until, each):
+        while True:
+            guesses = self.guesses if self.is_approximate else self.memory
+            exact, guess = (chain.SamplingProblem(self.target, of, self.request) for of in (self.memory, guesses))
+            if moves.advance(exact, guess, *rest, until, each):
+                return True
             if over():
                 return False
             self._fetch()
-        return True
 
     def _fetch(self) -> None:
         """Compute the score that was requested and keep it."""
         request, node = self.request, int(self.request.node[0])
         value = self.evidence.log_evidence(node, request.parents.astype(bool), request.state.copy())
         _check_finite(value, node, request.parents)
+        if (cheap := self.evidence.approximation) is not None:
+            guess = cheap.log_evidence(node, request.parents.astype(bool), request.state)
+            self.lacks[node].append(value - guess)
+        if not self._keep(request.key[0], value):  # it was there, and the approximation gave no number
+            _check_finite(math.nan, node, request.parents)
+
+    def _keep(self, key: np.uint64, value: float) -> bool:
+        """Keep a score, in twice the room where half of it is taken; False where it was there."""
         if 2 * (self.n_kept + 1) > (size := len(self.memory.keys)):
             keys, values = np.zeros(2 * size, np.uint64), np.zeros(2 * size)
             chain.rehash(self.memory.keys, self.memory.values, keys, values)
             self.memory = self.memory._replace(keys=keys, values=values)
-        slot = chain.slot_of(self.memory.keys, request.key[0])
-        self.memory.keys[slot], self.memory.values[slot] = request.key[0], value
-        self.n_kept += 1
+        slot = chain.slot_of(self.memory.keys, key)
+        is_new = bool(self.memory.keys[slot] != key)
+        self.memory.keys[slot], self.memory.values[slot] = key, value
+        self.n_kept += is_new
+        return is_new
+
+    def _guesses(self) -> Memory:
+        """Memory of cheap scores: that of the evidence itself, or an empty one of its approximation."""
+        if not self.is_approximate:
+            return self.memory
+        room = np.zeros(GUESS_SLOTS, np.uint64), np.zeros(GUESS_SLOTS)
+        return Memory(True, *room, self.memory.node_hash, self.memory.state_hash, *self.known)
+
+    def refine(self) -> None:
+        """Tell the approximation what is known of the evidence by now: the scores that were asked for, and what it was
+        seen to lack at each node. It thereby comes so near to it where chains are that both exchange states.
+
+        What is not known is given a little of what lacks: where that is too much, chains would gather there.
+        """
+        if self.is_approximate:
+            offset = np.array([np.quantile(lacks, LITTLE) if lacks else 0.0 for lacks in self.lacks])
+            self.known = Known(self.memory.keys.copy(), self.memory.values.copy(), offset)
+            self.guesses = self._guesses()
+            chain.rescore(chain.SamplingProblem(self.target, self.guesses, self.request), self.chains)
+
+    def gather(self) -> None:
+        """Let chains of the colder levels that are worse off begin anew where the first is; for the burn-in alone.
+
+        What the approximation was told has changed what is likely, and their way there may be long.
+        """
+        if not self.is_approximate:
+            return
+        first, log_p = self.chains.at_level[0], self.chains.score.sum(axis=1) + self.chains.log_prior
+        for level in np.flatnonzero(self.betas >= COLD):
+            worse = self.chains.at_level[level]
+            if log_p[worse] < log_p[first]:
+                for name in set(Chains._fields) - {"at_level", "rng"}:
+                    array = getattr(self.chains, name)
+                    array[worse] = array[first]
 
     def adapt(self, adapt_range: bool) -> None:
         """Space the ladder so that exchanges between all neighbours are refused equally often (Syed et al. 2022).
@@ -110,16 +178,18 @@ class Replica:
         hottest level moves to where about one edge toggle in seven is accepted: there structures dissolve, and
         hotter levels would only add to the way.
         """
-        refused = 1 - self.swap_rates()
+        coldest = int(self.is_approximate)  # the level from which on temperatures differ
+        refused = 1 - self.swap_rates()[coldest:]
         barrier = np.concatenate([[0.0], np.cumsum(np.maximum(refused, 0.01))])
-        even = np.linspace(0, barrier[-1], len(self.betas))
-        log_betas = np.interp(even, barrier, np.log(self.betas))
+        even = np.linspace(0, barrier[-1], len(self.betas) - coldest)
+        log_betas = np.interp(even, barrier, np.log(self.betas[coldest:]))
         if adapt_range:
             proposed, accepted = self.counts.moves[-1, moves.ADD_OR_DROP]
             rate = accepted / max(proposed, 1)
             hottest = log_betas[-1] - np.clip((HOT_ACCEPTANCE - rate) / HOT_ACCEPTANCE, -1, 1) * np.log(2)
             log_betas *= min(hottest, COOLEST_HOT) / log_betas[-1]  # a posterior that is flat itself needs no heat
-        self.betas = np.exp(log_betas)
+        self.betas[coldest:] = np.exp(log_betas)
+        self.refine()
         self.counts.swaps[:], self.counts.moves[:] = 0, 0
 
     def observe(self) -> None:
@@ -132,6 +202,8 @@ class Replica:
     def end_burn_in(self) -> None:
         """Learn the proposals; rates are counted from here on."""
         self.learn()
+        self.refine()
+        self.gather()
         self.counts.swaps[:], self.counts.moves[:] = 0, 0
 
     def learn(self) -> None:
@@ -161,9 +233,13 @@ class Replica:
             self.draws, self.every = self.draws[1::2], 2 * self.every
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Copies of all that changes during a run, except scores in memory, which can be computed again."""
+        """Copies of all that changes during a run, except scores in memory, which can be computed again; but for those
+        that an approximation is told, since what it is told must not depend on an interruption."""
         arrays = {f"{part}.{name}": value for part in PARTS for name, value in getattr(self, part)._asdict().items()}
         arrays |= {"betas": self.betas, "position": self.position, "every": np.array(self.every)}
+        arrays |= {"lacks.n": np.array([len(lacks) for lacks in self.lacks]), "lacks.by": np.concatenate(self.lacks)}
+        kept = np.flatnonzero(self.memory.keys if self.is_approximate else [])
+        arrays |= {"asked.keys": self.memory.keys[kept], "asked.values": self.memory.values[kept]}
         return {name: value.copy() for name, value in arrays.items()} | to_arrays(self.draws)
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
@@ -171,6 +247,10 @@ class Replica:
         for part, kind in PARTS.items():
             setattr(self, part, kind(*(arrays[f"{part}.{name}"] for name in kind._fields)))
         self.betas, self.position, self.every = arrays["betas"], arrays["position"], int(arrays["every"])
+        self.lacks = [part.tolist() for part in np.split(arrays["lacks.by"], np.cumsum(arrays["lacks.n"])[:-1])]
+        for key, value in zip(arrays["asked.keys"], arrays["asked.values"], strict=True):
+            self._keep(key, value)
+        self.guesses = self._guesses()
         self.draws = from_arrays(arrays)
 
 
@@ -184,7 +264,12 @@ def compiled_target(collapsed: CollapsedPosterior, data: ContextData, weights: M
     tables = chain.PriorTables(odds, fixed, prior.over_orders, by_degree, degree, prior.max_parents, *states)
     move_sum = np.cumsum(_move_weights(weights, evidence))
     drawn = proposals(edge_weights(data), target_weights(data), move_sum)
-    return _row_by_row(CompiledTarget(evidence.tables or chain.no_tables(), tables, drawn))
+    return _row_by_row(CompiledTarget(tables_of(evidence) or chain.no_tables(), tables, drawn))
+
+
+def tables_of(evidence: AbstractEvidence) -> GramTables | None:
+    """The tables of the evidence, or of its approximation."""
+    return (evidence.approximation or evidence).tables
 
 
 def proposals(
@@ -211,7 +296,7 @@ def _move_weights(weights: MoveWeights, evidence: AbstractEvidence) -> Float[np.
     allowed = np.array(list(vars(weights).values()), float)
     if evidence.n_contexts == 0 or evidence.states.n_states == 1:
         allowed[moves.SET_TARGET : moves.REDRAW] = 0
-    if evidence.tables is None:
+    if tables_of(evidence) is None:
         allowed[moves.TOGGLE_AND_COLUMN :] = 0
     return allowed
 
@@ -224,12 +309,21 @@ def _sharpened(weight: np.ndarray, uncertain: np.ndarray) -> np.ndarray:
 
 
 def new_chains(collapsed: CollapsedPosterior, starts: Sequence[Structure], rng: np.random.Generator) -> Chains:
-    """One chain for each structure, the first at the coldest level."""
-    graphs = np.stack([graph for graph, _ in starts])
+    """One chain for each structure, the first at the coldest level; the others have the scores of the approximation,
+    where there is one."""
+    # Row by row whatever the layout of the starts, as a checkpoint has them: for another all would be compiled anew.
+    graphs = np.ascontiguousarray(np.stack([graph for graph, _ in starts]))
     states = np.ascontiguousarray(np.stack([states.T for _, states in starts]))
     n, d, m = states.shape
     nodes, masks = np.tile(np.arange(d), n), graphs.transpose(0, 2, 1).reshape(n * d, d).astype(bool)
-    score = collapsed.evidence.log_evidences(nodes, masks, states.reshape(n * d, m))
+    columns, evidence = states.reshape(n * d, m), collapsed.evidence
+    first, others = slice(0, d), slice(d, None)
+    score = np.concatenate(
+        [
+            of.log_evidences(nodes[part], masks[part], columns[part])
+            for of, part in ((evidence, first), (evidence.approximation or evidence, others))
+        ]
+    )
     for value, node, parents in zip(score.tolist(), nodes.tolist(), masks, strict=True):
         _check_finite(value, node, parents)
     prior, bits = collapsed.prior, rng.integers(1, 2**63, 4, dtype=np.uint64)
@@ -273,11 +367,14 @@ def empty_memory(rng: np.random.Generator, evidence: AbstractEvidence) -> Memory
     d, m, t = evidence.n_variables, evidence.n_contexts, evidence.states.n_states
     inline = evidence.tables is not None
     size = INLINE_SLOTS if inline else 2**16
+    if evidence.approximation is not None:
+        rng = np.random.default_rng(0)  # a checkpoint holds what the approximation was told, by hash
     words = rng.integers(1, 2**63, d * (d + 1) + d * m * t, dtype=np.uint64)
     nodes, states = np.split(words, [d * (d + 1)])
     states = states.reshape(d, m, t)
     states[:, :, :1] = 0  # of most states, which need not be looked at
-    return Memory(inline, np.zeros(size, np.uint64), np.zeros(size), nodes.reshape(d, d + 1), states)
+    room, known = ((np.zeros(n, np.uint64), np.zeros(n)) for n in (size, 1))
+    return Memory(inline, *room, nodes.reshape(d, d + 1), states, *known, np.zeros(d))
 
 
 def _row_by_row(value):  # type: ignore[no-untyped-def]

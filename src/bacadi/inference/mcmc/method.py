@@ -115,8 +115,9 @@ class MCMC(AbstractCollapsedMethod):
         return STARTING if is_compiled(model) else "compiling the sampler, once, for one to two minutes"
 
     def plan(self, d: int, costly: bool) -> "LadderPlan":
-        """The numbers to run with. Scores that cost milliseconds leave no time for high temperatures, where few of
-        them are asked for twice; a short ladder then explores around the structures that the start found."""
+        """The numbers to run with. Scores that cost milliseconds, and have no approximation, leave no time for high
+        temperatures, where few of them are asked for twice; a short ladder then explores around the structures that the
+        start found."""
         ladder = (
             LadderPlan(350, 350, 6, max(5 * d, 50), 4.0)
             if costly

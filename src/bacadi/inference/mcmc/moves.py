@@ -390,39 +390,56 @@ def propose(problem, chain, work, beta, kind):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def exchange(chains, counts, betas, parity):  # type: ignore[no-untyped-def]
-    """Offer an exchange to every second pair of neighbouring levels.
+def exchange(problem, guess, work, chains, counts, betas, parity, screened):  # type: ignore[no-untyped-def]
+    """Offer an exchange to every second pair of neighbouring levels; False, and nothing done, where a score is missing.
 
-    Chains a and b at β and β' swap levels with probability min(1, exp((β - β') (log p(D | b) - log p(D | a)))).
+    Chains a and b at β and β' swap levels with probability min(1, exp((β - β') (log p(D | b) - log p(D | a)))). Where
+    only the first level has the scores of `problem`, it is exp(β (p(b) - p(a)) - β' (q(b) - q(a))) for the first two,
+    with p and q for the scores of a chain at either.
     """
     for level in range(parity, len(betas) - 1, 2):
         a, b = chains.at_level[level], chains.at_level[level + 1]
-        log_ratio = (betas[level] - betas[level + 1]) * (chains.score[b].sum() - chains.score[a].sum())
+        differ = screened and level == 0
+        if differ:
+            at_first = ops.chain_scores(problem, ops.chain_at(chains, b), work.exchanged[1])
+            at_second = ops.chain_scores(guess, ops.chain_at(chains, a), work.exchanged[0])
+            if math.isnan(at_first) or math.isnan(at_second):
+                return False
+            log_ratio = betas[0] * (at_first - chains.score[a].sum()) - betas[1] * (chains.score[b].sum() - at_second)
+        else:
+            log_ratio = (betas[level] - betas[level + 1]) * (chains.score[b].sum() - chains.score[a].sum())
         counts.swaps[level, 0] += 1
         counts.swaps[level, 1] += math.exp(min(log_ratio, 0.0))
         if ops.accepts(chains.rng, log_ratio):
             chains.at_level[level], chains.at_level[level + 1] = b, a
+            if differ:
+                chains.score[a], chains.score[b] = work.exchanged[0], work.exchanged[1]
+    return True
 
 
 @compiled
-def advance(problem, work, chains, counts, betas, position, until, n_moves):  # type: ignore[no-untyped-def]
+def advance(problem, guess, work, chains, counts, betas, position, until, n_moves):  # type: ignore[no-untyped-def]
     """Go on from `position` = (sweep, level, move) until sweep `until`; False where a score was missing.
 
     In a sweep level l makes `n_moves[l]` moves, then neighbouring levels may exchange. Before each move the random
-    state is saved: a move that lacks a score leaves nothing behind and is made again as if for the first time.
+    state is saved: a move that lacks a score leaves nothing behind and is made again as if for the first time. Scores
+    are those of `guess`, but for the first level where its memory differs from that of `problem`.
     """
     lend = ops.lend
-    problem, work, chains, counts = lend(problem), lend(work), lend(chains), lend(counts)  # type: ignore[call-arg]
+    problem, guess, work = lend(problem), lend(guess), lend(work)  # type: ignore[call-arg]
+    chains, counts = lend(chains), lend(counts)  # type: ignore[call-arg]
+    approximate = guess.memory.inline != problem.memory.inline
     while position[0] < until:
         while position[1] < len(betas):
             level = position[1]
             chain, beta = ops.chain_at(chains, chains.at_level[level]), betas[level]
+            screened = approximate and level == 0
             ops.weigh_all_edges(problem.target.proposals.drop, chain, work)
             while position[2] < n_moves[level]:
                 work.rng[:] = chain.rng
                 kind = ops.draw(chain.rng, problem.target.proposals.move_sum)
-                possible = propose(problem, chain, work, beta, kind)
-                outcome = ops.decide(problem, chain, work, beta) if possible else ops.REJECTED
+                possible = propose(guess, chain, work, beta, kind)
+                outcome = ops.decide(problem, guess, chain, work, beta, screened) if possible else ops.REJECTED
                 if outcome == ops.MISSING:
                     chain.rng[:] = work.rng
                     return False
@@ -433,7 +450,8 @@ def advance(problem, work, chains, counts, betas, position, until, n_moves):  # 
                 position[2] += 1
             position[1] += 1
             position[2] = 0
-        exchange(chains, counts, betas, position[0] % 2)
+        if not exchange(problem, guess, work, chains, counts, betas, position[0] % 2, approximate):
+            return False
         position[0] += 1
         position[1] = 0
     return True

@@ -22,7 +22,7 @@ from bacadi.errors import InferenceError
 from bacadi.evidence.collapsed import CollapsedPosterior
 from bacadi.inference.checkpoint import Checkpoint
 from bacadi.inference.mcmc.draws import ChainDraws, evenly, packed, places, unpacked_graphs, unpacked_states
-from bacadi.inference.mcmc.ladder import Replica, blank_chains, compiled_target, empty_memory
+from bacadi.inference.mcmc.ladder import Replica, blank_chains, compiled_target, empty_memory, tables_of
 from bacadi.inference.mcmc.method import MCMC
 from bacadi.inference.mcmc.search import PASSES, RESTARTS
 from bacadi.inference.mcmc.start import (
@@ -89,7 +89,9 @@ class TemperingRun:
         self.monitor, self.checkpoint = monitor or Monitor(), checkpoint
         self.begun = time.monotonic() if self.monitor.begun is None else self.monitor.begun
         self.saved = time.monotonic()
-        self.plan = method.plan(data.n_variables, collapsed.evidence.costly)
+        approximate = collapsed.evidence.approximation is not None
+        self.plan = method.plan(data.n_variables, collapsed.evidence.costly and not approximate)
+        self.plan = self.plan._replace(n_levels=self.plan.n_levels + approximate)  # one for the evidence itself
         self.n_moves, self.total = self.plan.level_moves(), self.plan.n_sweeps
         self.burn_in = max(int(self.total * method.burn_in), 1)
         self.adaptations = {int(share * self.burn_in) for share in ADAPTATIONS} - {0}
@@ -150,7 +152,7 @@ class TemperingRun:
         The compiled search takes no longer to make again than to save.
         """
         n, d, steps = self.plan.n_levels, self.data.n_variables, count()
-        if self.collapsed.evidence.tables is None:
+        if tables_of(self.collapsed.evidence) is None:
             orders = [Orders(self.collapsed, self._over, found) for found in searched]
             tasks = [
                 pool.submit(initial, rng, of, self.data, n) for rng, of in zip(self.generators, orders, strict=True)
@@ -196,7 +198,7 @@ class TemperingRun:
                 replica = Replica(evidence, target, memory, blank_chains(evidence, n))
             else:
                 replica = Replica.at(self.collapsed, target, starts[r], rng)
-            replica.betas = np.geomspace(1, 1 / (self.plan.max_temperature or START_TEMPERATURE), n)
+            replica.heat(self.plan.max_temperature or START_TEMPERATURE)
             # Where the number of sweeps is not known beforehand, draws are thinned out as the run goes on.
             if self.method.time_budget is None and self.total == self.plan.max_sweeps:
                 replica.every = max((self.total - self.burn_in) // self.wanted, 1)
@@ -292,6 +294,7 @@ class TemperingRun:
             else:
                 if sweep in self.adaptations:
                     replica.adapt(self.plan.max_temperature is None)
+                    replica.gather()
                 if sweep % OBSERVE == 0:
                     replica.observe()
         return sweep

@@ -164,7 +164,22 @@ def searched_starts(
     moved, prior = mean_shift_z(data), collapsed.prior
     orders = (causal_order(rng, moved, prior) for _ in range(RESTARTS))
     found = [_within_counts(prior, Structure(*each)) for each in optima(rng, target, orders, over, tell)]
-    return [found[max(level - n // 2, 0) % len(found)] for level in range(n)]
+    starts = [found[max(level - n // 2, 0) % len(found)] for level in range(n)]
+    if collapsed.evidence.approximation is not None:
+        starts[0] = with_likely_states(collapsed, starts[0], over)
+    return starts
+
+
+def with_likely_states(collapsed: CollapsedPosterior, structure: Structure, over: Callable[[], bool]) -> Structure:
+    """The same graph with the greedy states of the evidence: those that an approximation found are of its own making
+    where contexts move parents far. They cost next to nothing once the evidence knows the parents."""
+    graph, states = structure.graph, structure.states.copy()
+    for node in range(len(graph)):
+        search = _NodeSearch(collapsed, node, np.zeros(len(graph), bool), over)
+        search.parents, search.state = graph[:, node].astype(bool), states[:, node]
+        search.run()
+        states[:, node] = search.found.state
+    return _within_counts(collapsed.prior, Structure(graph, states))
 
 
 def searches_of(n_variables: int, n: int) -> int:
@@ -188,7 +203,8 @@ def fit_hyperparameters(
         return collapsed
     order = causal_order(np.random.default_rng(0), mean_shift_z(data), collapsed.prior)
     for _ in range(ROUNDS):
-        structure = Orders(collapsed, over).structure(order)
+        cheap = replace(collapsed, evidence=collapsed.evidence.approximation or collapsed.evidence)
+        structure = Orders(cheap, over).structure(order)
         collapsed = replace(collapsed, evidence=collapsed.evidence.fit_hyperparameters(*structure, over))
     return collapsed
 

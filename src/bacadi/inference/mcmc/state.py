@@ -20,7 +20,15 @@ from bacadi.inference.mcmc.start import Local, Searched
 Arrays = dict[str, np.ndarray]
 
 SEARCH = ("replica", "node", "before", "score", "parents", "state")
-LISTS = (*PACKED, *(f"start.{name}" for name in SEARCH))
+LISTS = (
+    *PACKED,
+    "known.keys",
+    "known.values",
+    "asked.keys",
+    "asked.values",
+    "lacks.by",
+    *(f"start.{name}" for name in SEARCH),
+)
 """Arrays that may have any length."""
 
 
@@ -61,7 +69,7 @@ def faults(saved: Arrays, collapsed: CollapsedPosterior, limits: Limits) -> Iter
     for r in range(limits.n_replicas):
         arrays = of_replica(saved, r)
         parts = _of_structures(arrays, collapsed.prior, limits), _of_chains(arrays, collapsed.prior)
-        yield from chain(*parts, _of_ladder(arrays, sweep, limits))
+        yield from chain(*parts, _of_known(arrays), _of_ladder(arrays, sweep, limits))
 
 
 def _of_searches(saved: Arrays, prior: StructurePrior, n_replicas: int) -> Iterator[str]:
@@ -128,6 +136,18 @@ def _of_chains(arrays: Arrays, prior: StructurePrior) -> Iterator[str]:
     numbers = (arrays["chains.score"], arrays["chains.log_prior"], arrays["draws.log_posterior"])
     if not all(np.isfinite(array).all() for array in numbers) or not arrays["chains.rng"].any():
         yield "a score is no number"
+
+
+def _of_known(arrays: Arrays) -> Iterator[str]:
+    """Of the scores that an approximation was told: a table of a power of two, not full, or it is searched forever."""
+    keys, values, n, lacks = (arrays[name] for name in ("known.keys", "known.values", "lacks.n", "lacks.by"))
+    if not len(keys) or len(keys) & (len(keys) - 1) or len(keys) != len(values) or (keys != 0).all():
+        yield "the scores that are known are none"
+    if len(arrays["asked.keys"]) != len(arrays["asked.values"]) or (arrays["asked.keys"] == 0).any():
+        yield "the scores that were asked for are none"
+    numbers = values, lacks, arrays["known.offset"], arrays["asked.values"]
+    if (n < 0).any() or n.sum() != len(lacks) or not all(np.isfinite(array).all() for array in numbers):
+        yield "what lacks is no number"
 
 
 def _of_ladder(arrays: Arrays, sweep: int, limits: Limits) -> Iterator[str]:
