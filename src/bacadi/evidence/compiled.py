@@ -13,6 +13,7 @@ from inspect import unwrap
 from pathlib import Path
 from typing import Any, no_type_check
 
+import numpy as np
 from numba import config as _config
 from numba import njit
 
@@ -83,6 +84,13 @@ def _use_private_cache() -> None:
         "a folder that lasts and that can be written to.",
         _NUMBA.CACHE_DIR,
     )
+
+
+def row_by_row(value: Any) -> Any:
+    """Nested tuples of arrays, each in C order: for another one everything would be compiled anew, and slower."""
+    if isinstance(value, np.ndarray):
+        return np.require(value, requirements=["C", "W"])
+    return type(value)(*(row_by_row(item) for item in value)) if isinstance(value, tuple) else value
 
 
 def is_cached(function: Any) -> bool:

@@ -10,6 +10,7 @@ from bacadi.data.contexts import ContextData
 from bacadi.data.labelled import Labelled
 from bacadi.errors import NoClosedForm
 from bacadi.evidence.collapsed import AbstractEvidence, Columns, EffectStates, Graphs, ParentSets, States
+from bacadi.evidence.compiled import row_by_row
 from bacadi.evidence.draw import draw_mechanisms
 from bacadi.evidence.tables import NODE, SOFT, GramTables, Regression, local_score, local_scores, regression
 from bacadi.model.integrated import BGe
@@ -55,7 +56,7 @@ class GramEvidence(AbstractEvidence):
         drifts = square, ratio, slope, move, reach(data, rows.mean(axis=0)), drift_log
         bends = (float(drift.bend), odds) if odds is not None else (0.0, np.ones_like(states.hard_log_evidence))
         effects = states.kind, states.value, states.hard_log_evidence
-        self.tables = GramTables(first, *sums, rows.sum(axis=1), group, *drifts, *bends, prior, *effects)
+        self.tables = row_by_row(GramTables(first, *sums, rows.sum(axis=1), group, *drifts, *bends, prior, *effects))
 
     def log_evidence(self, node: int, parents: Bool[np.ndarray, " d"], state: Int8[np.ndarray, " M"]) -> float:
         chosen = np.flatnonzero(parents).astype(NODE)

@@ -19,6 +19,7 @@ from jaxtyping import Float, Int, Int8, UInt64
 from bacadi.data.contexts import ContextData
 from bacadi.errors import InferenceError
 from bacadi.evidence.collapsed import AbstractEvidence, CollapsedPosterior, never
+from bacadi.evidence.compiled import row_by_row
 from bacadi.evidence.tables import NODE, GramTables
 from bacadi.graph.dag import topological_order
 from bacadi.inference.mcmc import chain, moves
@@ -264,7 +265,7 @@ def compiled_target(collapsed: CollapsedPosterior, data: ContextData, weights: M
     tables = chain.PriorTables(odds, fixed, prior.over_orders, by_degree, degree, prior.max_parents, *states)
     move_sum = np.cumsum(_move_weights(weights, evidence))
     drawn = proposals(edge_weights(data), target_weights(data), move_sum)
-    return _row_by_row(CompiledTarget(tables_of(evidence) or chain.no_tables(), tables, drawn))
+    return row_by_row(CompiledTarget(tables_of(evidence) or chain.no_tables(), tables, drawn))
 
 
 def tables_of(evidence: AbstractEvidence) -> GramTables | None:
@@ -375,10 +376,3 @@ def empty_memory(rng: np.random.Generator, evidence: AbstractEvidence) -> Memory
     states[:, :, :1] = 0  # of most states, which need not be looked at
     room, known = ((np.zeros(n, np.uint64), np.zeros(n)) for n in (size, 1))
     return Memory(inline, *room, nodes.reshape(d, d + 1), states, *known, np.zeros(d))
-
-
-def _row_by_row(value):  # type: ignore[no-untyped-def]
-    """Nested tuples of arrays, each in C order: for another one everything would be compiled anew, and slower."""
-    if isinstance(value, np.ndarray):
-        return np.require(value, requirements=["C", "W"])
-    return type(value)(*(_row_by_row(item) for item in value)) if isinstance(value, tuple) else value
