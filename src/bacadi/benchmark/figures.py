@@ -141,7 +141,9 @@ def boxes(study: Study, pairs: Pairs) -> "Figure":
     """A row of panels for each set of tasks, a panel for each metric, a line for each method."""
     metrics, panels = study.figure.metrics or study.metrics, _groups(study, pairs)
     height = sum(0.75 + 0.27 * len(groups) for groups in panels.values()) + 0.75
-    note = "one dot a task; line: median, box: quartiles, whiskers: 5 to 95 %; open diamond: published, with 5 to 95 %"
+    note = (
+        "one dot per task; line: median, box: quartiles, whiskers: 5 to 95 %; open diamond: published, with 5 to 95 %"
+    )
     longest = max(len(group.title) for groups in panels.values() for group in groups)
     figure = _new(1.0 + 0.055 * longest + 1.75 * len(metrics), height, study.title, note)
     ratios = [0.75 + 0.27 * len(groups) for groups in panels.values()]

@@ -23,7 +23,9 @@ from bacadi.evidence.compiled import compiled, inlined, inner
 from bacadi.evidence.tables import NODE, GramTables, Regression, local_score, next_touched
 
 MISSING, REJECTED, ACCEPTED = -1, 0, 1
-HOPELESS = -3.0  # log probability at which a proposal is looked at, at the least, whatever a cheap score says of it
+# Log probability at which a proposal is looked at, at the least, whatever a cheap score says of it: one that changes
+# states alone, whose scores cost little once its parents are known, and one that changes parents.
+DOUBTFUL, HOPELESS = -3.0, -5.0
 BLOCK = 32  # nodes whose weights of edges are summed together
 
 
@@ -428,9 +430,16 @@ def accepts(rng, log_ratio):  # type: ignore[no-untyped-def]
 
 
 @inner
-def looked_at(log_ratio):  # type: ignore[no-untyped-def]
-    """The log probability that a proposal of this ratio, by cheap scores, is looked at."""
-    return max(min(log_ratio, 0.0), HOPELESS)
+def least_looked_at(chain, work):  # type: ignore[no-untyped-def]
+    """The log probability at which a proposal is looked at, at the least; the same for its way back."""
+    for a in range(work.n_nodes[0]):
+        node = work.node[a]
+        if work.n_parents[a] != chain.n_parents[node]:
+            return HOPELESS
+        for b in range(work.n_parents[a]):
+            if work.parents[a, b] != chain.parents[node, b]:
+                return HOPELESS
+    return DOUBTFUL
 
 
 @inlined
@@ -443,7 +452,7 @@ def decide(problem, guess, chain, work, beta, screened):  # type: ignore[no-unty
     made again, with the same random numbers, once the score is there.
 
     `guess` has the scores of this level. With `screened` they only stand for those of `problem`: with r the ratio above
-    by cheap scores, a proposal is looked at with probability a(r) = max(min(1, r), exp(HOPELESS)), and then accepted by
+    by cheap scores, a proposal is looked at with probability a(r) = min(1, max(r, l)), l the least, then accepted by
     the ratio of the scores themselves times a(1/r) / a(r), which leaves the target as it is (Christen & Fox 2005).
     """
     if work.log_prior[0] == -np.inf:
@@ -461,7 +470,8 @@ def decide(problem, guess, chain, work, beta, screened):  # type: ignore[no-unty
     if math.isnan(log_ratio):
         return MISSING
     if screened:
-        there, back = looked_at(log_ratio), looked_at(-log_ratio)
+        least = least_looked_at(chain, work)
+        there, back = min(max(log_ratio, least), 0.0), min(max(-log_ratio, least), 0.0)
         if not accepts(chain.rng, there):
             return REJECTED
         gain = 0.0
