@@ -81,7 +81,8 @@ def section(name: str, study: Study, pairs: Pairs, page: Path, remarks: dict[str
     missing = sum(record is None for _, record in pairs)
     failed = [(fit, record) for fit, record in pairs if record is not None and record.reason != DONE]
     if missing:
-        lines += ["", f"{counted(missing, 'fit')} of {len(pairs)} are left; the command above makes them."]
+        verb = "is" if missing == 1 else "are"
+        lines += ["", f"{counted(missing, 'fit')} of {len(pairs)} {verb} left; the command above makes them."]
     if failed:
         fit, record = failed[0]
         what = f"{counted(len(failed), 'fit')} did not end well, the first ({fit.tasks.label}, {fit.entry.title})"

@@ -155,7 +155,11 @@ class Replica:
             offset = np.array([np.quantile(lacks, LITTLE) if lacks else 0.0 for lacks in self.lacks])
             self.known = Known(self.memory.keys.copy(), self.memory.values.copy(), offset)
             self.guesses = self._guesses()
-            chain.rescore(chain.SamplingProblem(self.target, self.guesses, self.request), self.chains)
+            self._rescore()
+
+    def _rescore(self) -> None:
+        """Give all chains but the first the scores of the approximation as it is now."""
+        chain.rescore(chain.SamplingProblem(self.target, self.guesses, self.request), self.chains)
 
     def gather(self) -> None:
         """Let chains of the colder levels that are worse off begin anew where the first is; for the burn-in alone.
@@ -171,6 +175,7 @@ class Replica:
                 for name in set(Chains._fields) - {"at_level", "rng"}:
                     array = getattr(self.chains, name)
                     array[worse] = array[first]
+        self._rescore()
 
     def adapt(self, adapt_range: bool) -> None:
         """Space the ladder so that exchanges between all neighbours are refused equally often (Syed et al. 2022).
