@@ -347,8 +347,11 @@ def test_an_untouched_checkpoint_is_not_refused(run: Run, stopped: Path, plain: 
 def test_an_interrupt_while_starts_are_searched(
     run: Run, plain: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Costly evidence without an approximation, such as a user's own: its starts take long, and are kept."""
+    from bacadi.evidence.gp.evidence import KernelEvidence
     from bacadi.inference.mcmc import run as mcmc
 
+    monkeypatch.setattr(KernelEvidence, "approximation", None)
     whole, nonlinear = tmp_path / "whole", (*plain, *QUICK, "--model", "nonlinear")
     assert run(*nonlinear, "--out", whole).exit_code == 0
     usual = mcmc.initial
