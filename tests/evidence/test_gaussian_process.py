@@ -35,7 +35,7 @@ KERNELS: list[AbstractKernel] = [
     NetworkKernel(),
     Constant(2.0) + NetworkKernel(n_hidden=3, weight_std=1.5),
     Constant(0.5) + RBF(lengthscale=1.5, variance=2.0),
-    AdditiveKernel(lengthscale=0.8) + LinearKernel(0.3) + Constant(1.0),
+    AdditiveKernel(RBF(0.8)) + LinearKernel(0.3) + Constant(1.0),
 ]
 FIXED = NoisePrior(0.1)
 NOISES = [FIXED, NoisePrior(None, 1.5, 0.7, ratios=(0.2,))]

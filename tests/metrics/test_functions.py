@@ -146,7 +146,7 @@ def test_linear_fits_predict_nearly_as_the_truth(mechanism: BGe | None, standard
 def test_functions_keep_their_meaning_when_variables_are_reordered() -> None:
     """Additive functions have units of one input each and here a linear part, which are reordered with the rest."""
     task = nonlinear_task(1)
-    mechanism = GaussianProcess((REST + AdditiveKernel(), REST + AdditiveKernel(3.0)))
+    mechanism = GaussianProcess((REST + AdditiveKernel(), REST + AdditiveKernel(RBF(3.0))))
     posterior, *_ = drawn_given_the_truth(task, Model(mechanism=mechanism), 3)
     order = [3, 0, 4, 2, 1]
     data = task.data

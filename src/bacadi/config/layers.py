@@ -19,6 +19,7 @@ from bacadi.data.text import closest, listed, quoted
 from bacadi.errors import ConfigError
 
 AUTO, SVGD, BOOTSTRAP = "auto", "svgd", "bootstrap"
+BY_EVIDENCE = (AUTO, "mcmc", "exact")  # methods that may choose by evidence what the model leaves open
 KNOWLEDGE, DATA = "knowledge", "data"
 SECTIONS = ("model", "method", DATA, KNOWLEDGE)
 PRESETS = ("default", "paper", "authors", "improved")
@@ -82,7 +83,9 @@ def configure(
         return Configuration(None, chosen, name, None, tables.get(KNOWLEDGE, {}))
     preset = _preset_name(preset, name, standardized)
     effect = given.pop("--effect", None)
-    model = _model(preset, _with_effect(tables, effect, place), given.get("--model"), place)
+    # The preset `default` leaves the mechanism open where the method can choose it by evidence.
+    usual = AUTO if preset == PRESETS[0] and name in BY_EVIDENCE else None
+    model = _model(preset, _with_effect(tables, effect, place), given.get("--model"), usual, place)
     by_auto = name == AUTO
     if by_auto:
         name = name_of_method(load("bacadi.inference.fit:default_method")(model))
@@ -131,8 +134,9 @@ def merged(lower: Any, upper: Any) -> Any:
     return {key: merged(lower.get(key), upper[key]) if key in upper else lower[key] for key in {**lower, **upper}}
 
 
-def _model(preset: str, tables: Table, flag: str | None, place: Place) -> Any:
-    """Decode the model; which tables of the preset apply depends on the mechanism that file or flag picks."""
+def _model(preset: str, tables: Table, flag: str | None, usual: str | None, place: Place) -> Any:
+    """Decode the model; which tables of the preset apply depends on the mechanism that file or flag picks, or else on
+    the usual one."""
     cls, given = load(MODEL), tables.get("model", {})
     mechanism = given.get("mechanism", {})
     of_file = mechanism.get(TYPE) if isinstance(mechanism, dict) else mechanism
@@ -142,7 +146,7 @@ def _model(preset: str, tables: Table, flag: str | None, place: Place) -> Any:
             what = f"--model is {flag} and the section [model.mechanism] in {place.source} is of type {of_file}"
             raise ConfigError(f"{what}; keep one of the two.")
     defaults = encode(cls())
-    chosen = flag or of_file or defaults["mechanism"][TYPE]
+    chosen = flag or of_file or (usual if not mechanism else None) or defaults["mechanism"][TYPE]
     table = merged(defaults, {"mechanism": {TYPE: chosen}})
     table = merged(table, _preset_tables(preset, chosen).get("model", {}))
     return build(cls, merged(table, given), place.below("model"))

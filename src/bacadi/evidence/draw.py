@@ -6,15 +6,15 @@ import numpy as np
 
 from bacadi.evidence.compiled import compiled
 from bacadi.evidence.tables import (
+    NODE,
     SHIFT,
     SOFT,
+    by_drift,
     change_factor,
     columns_of,
     context_block,
     moved,
     noise_constant,
-    pooled,
-    regression_log_evidence,
     width_log_evidence,
 )
 
@@ -52,30 +52,26 @@ def draw_regression(rng, prior, columns, matrix, n_rows):  # type: ignore[no-unt
 
 
 @compiled
-def draw_mechanism(rng, tables, node, columns, state):  # type: ignore[no-untyped-def]
+def draw_mechanism(rng, tables, node, parents, columns, state):  # type: ignore[no-untyped-def]
     """The usual mechanism of a node from its posterior: the drift, σ and the coefficients."""
-    matrices, n_rows, constants = pooled(tables, node, columns, state)
-    prior, log_p = tables.prior, constants
-    noise = noise_constant(prior, node, len(columns) - 1 - prior.n_fixed, n_rows)
-    for b in range(len(constants)):
-        log_p[b] += regression_log_evidence(prior, columns, matrices[b], n_rows, noise)
+    matrices, n_rows, log_p = by_drift(tables, node, parents, len(parents), columns, state)
     b = draw_index(rng, log_p)
-    std, coefficients = draw_regression(rng, prior, columns, matrices[b], n_rows)
+    std, coefficients = draw_regression(rng, tables.prior, columns, matrices[b], n_rows)
     return b, std, coefficients
 
 
 @compiled
-def draw_soft(rng, tables, k, node, columns, value, usual):  # type: ignore[no-untyped-def]
+def draw_soft(rng, tables, k, node, parents, columns, value, usual):  # type: ignore[no-untyped-def]
     """σ and coefficients that a soft effect has put in place of the usual ones: drawn anew, or changed."""
     b, std, coefficients = usual
     square, g, size = value * value, tables.group[node], len(columns)
-    n_parents = size - 1 - tables.prior.n_fixed
     block = np.empty((size + 1, size))
     context_block(tables, g, k, columns, block)
     if value == 0:
         return draw_regression(rng, tables.prior, columns, block, tables.rows[g, k + 1])
     own = coefficients.copy()
-    shift, ratio = square + tables.drift[b] + tables.move[b] * moved(tables, k, columns, n_parents), tables.ratio[b]
+    far, ratio = moved(tables, k, parents, len(parents)), tables.ratio[b]
+    shift = square + tables.drift[b] + tables.move[b] * far
     lower = change_factor(tables, columns, block, ratio, square + tables.slope[b], shift)
     n = len(lower)
     if n > 0:
@@ -112,9 +108,9 @@ def draw_mechanisms(rng, tables, graphs, states):  # type: ignore[no-untyped-def
     for at in range(n):
         slot = 0
         for node in range(d):
-            parents, state = np.flatnonzero(graphs[at, :, node]), states[at, :, node].copy()
+            parents, state = np.flatnonzero(graphs[at, :, node]).astype(NODE), states[at, :, node].copy()
             columns, _ = columns_of(tables, node, parents, len(parents))
-            usual = draw_mechanism(rng, tables, node, columns, state)
+            usual = draw_mechanism(rng, tables, node, parents, columns, state)
             b, std, coefficients = usual
             noise_std[at, node], noise_ratio[at, node] = std, tables.ratio[b]
             for a in range(len(parents)):
@@ -137,7 +133,7 @@ def draw_mechanisms(rng, tables, graphs, states):  # type: ignore[no-untyped-def
                         residual / ratio / precision + std / math.sqrt(precision) * rng.standard_normal()
                     )
                 elif kind == SOFT:
-                    own_std, changed = draw_soft(rng, tables, k, node, columns, value, usual)
+                    own_std, changed = draw_soft(rng, tables, k, node, parents, columns, value, usual)
                     for a in range(len(parents)):
                         own[at, slot, parents[a]] = changed[a]
                     if tables.prior.n_fixed > 0:

@@ -21,7 +21,7 @@ from bacadi.evidence.effects import effect_states
 from bacadi.evidence.gram import bge_evidence, linear_evidence
 from bacadi.model.certainty import NO_COARSENING, NO_DRIFT, Coarsening, ContextDrift
 from bacadi.model.effects import moments
-from bacadi.model.integrated import BGe, GaussianProcess
+from bacadi.model.integrated import AdditiveProcess, AutoMechanism, BGe, GaussianProcess
 from bacadi.model.knowledge import Knowledge, KnownEffects
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.mechanism import Mechanism
@@ -101,6 +101,18 @@ def _(mechanism: GaussianProcess, data: ContextData, states: EffectStates) -> Ab
     return gaussian_process_evidence(mechanism, data, states)
 
 
+@evidence_of.register
+def _(mechanism: AdditiveProcess, data: ContextData, states: EffectStates) -> AbstractEvidence:
+    from bacadi.evidence.gp.mechanisms import additive_process_evidence
+
+    return additive_process_evidence(mechanism, data, states)
+
+
+@evidence_of.register
+def _(mechanism: AutoMechanism, data: ContextData, states: EffectStates) -> AbstractEvidence:
+    return evidence_of(mechanism.lines, data, states)  # until the data have chosen
+
+
 def collapse(
     model: Model, data: ContextData, knowledge: Knowledge | None = None, max_parents: int | None = None
 ) -> CollapsedPosterior:
@@ -108,7 +120,7 @@ def collapse(
 
     The knowledge is in the units of these data.
     """
-    of_sums = isinstance(model.mechanism, LinearGaussian | BGe)
+    of_sums = isinstance(model.mechanism, LinearGaussian | BGe | AdditiveProcess | AutoMechanism)
     drift = model.drift or (ContextDrift() if of_sums else NO_DRIFT)
     coarsening = model.coarsening or (Coarsening() if of_sums else NO_COARSENING)
     states = effect_states(model.effect, data, drift, coarsening.power(data))

@@ -61,7 +61,7 @@ def addition_scores(tables, node, parents, n_parents, state, candidates, scores)
             scores[c] = local_score(tables, node, more, n_parents + 1, state)
         return
     columns, half_log = columns_of(tables, node, parents, n_parents)
-    matrices, n_rows, constants = pooled(tables, node, columns, state)
+    matrices, n_rows, constants = pooled(tables, node, parents, n_parents, columns, state)
     cross = _cross(tables, columns, state, candidates)
     prior, size = tables.prior, len(columns)
     n_widths, part = len(prior.width_squares), np.empty(size)
@@ -198,7 +198,7 @@ def state_scores(tables, node, parents, n_parents, state, contexts, scores):  # 
             column[k] = state[k]
         return
     columns, half_log = columns_of(tables, node, parents, n_parents)
-    matrices, n_rows, constants = pooled(tables, node, columns, state)
+    matrices, n_rows, constants = pooled(tables, node, parents, n_parents, columns, state)
     size, g, n_drifts = len(columns), tables.group[node], len(constants)
     block, changed, log_p = np.empty((size + 1, size)), np.empty_like(matrices), np.empty(n_drifts)
     bends = bends_log(tables, node, parents, n_parents, state)

@@ -379,7 +379,7 @@ def subtract(block, weight, deflate, size, matrix):  # type: ignore[no-untyped-d
 
 
 @compiled
-def pooled(tables, node, columns, state):  # type: ignore[no-untyped-def]
+def pooled(tables, node, parents, n_parents, columns, state):  # type: ignore[no-untyped-def]
     """Lower halves of the Gram matrices of the rows that the mechanism of `node` explains, one for each drift, the
     number of these rows, and the constants of drifts and effects."""
     size, n_drifts, g = len(columns), len(tables.drift), tables.group[node]
@@ -395,7 +395,7 @@ def pooled(tables, node, columns, state):  # type: ignore[no-untyped-def]
     while k < len(state):
         s = state[k]
         kind, value = tables.kind[s], tables.value[s]
-        far = moved(tables, k, columns, size - 1 - tables.prior.n_fixed) if every else 0.0
+        far = moved(tables, k, parents, n_parents) if every else 0.0
         left, have = n_rows, False
         for b in range(n_drifts):
             soft, more = tables.slope[b], tables.move[b] * far
@@ -430,10 +430,27 @@ def drifting_log_evidence(prior, columns, matrices, n_rows, constants):  # type:
 
 
 @compiled
+def by_drift(tables, node, parents, n_parents, columns, state):  # type: ignore[no-untyped-def]
+    """`pooled`, with the log evidence of each of the drifts, without ½ log |Λ|, in place of the constants."""
+    matrices, n_rows, log_p = pooled(tables, node, parents, n_parents, columns, state)
+    noise = noise_constant(tables.prior, node, len(columns) - 1 - tables.prior.n_fixed, n_rows)
+    for b in range(len(log_p)):
+        log_p[b] += regression_log_evidence(tables.prior, columns, matrices[b], n_rows, noise)
+    return matrices, n_rows, log_p
+
+
+@compiled
+def drift_log_evidences(tables, node, parents, state):  # type: ignore[no-untyped-def]
+    """log p of each of the drifts, up to a constant."""
+    columns, _ = columns_of(tables, node, parents, len(parents))
+    return by_drift(tables, node, parents, len(parents), columns, state)[2]
+
+
+@compiled
 def local_score(tables, node, parents, n_parents, state):  # type: ignore[no-untyped-def]
     """log p(x_:j | parents, states) of one node, and what bends; the compiled form of `GramEvidence.log_evidence`."""
     columns, half_log = columns_of(tables, node, parents, n_parents)
-    matrices, n_rows, constants = pooled(tables, node, columns, state)
+    matrices, n_rows, constants = pooled(tables, node, parents, n_parents, columns, state)
     score = drifting_log_evidence(tables.prior, columns, matrices, n_rows, constants) + half_log
     score += bends_log(tables, node, parents, n_parents, state)
     k = next_touched(state, 0)

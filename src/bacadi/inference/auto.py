@@ -1,6 +1,7 @@
-"""What `effect = "auto"` and a drift that is left open become: chosen by the data before sampling, and said in words.
+"""What `effect = "auto"`, `mechanism = "auto"` and a drift that is left open become: chosen by the data before sampling,
+and said in words.
 
-Six questions, in this order:
+Seven questions, in this order:
 
 1. **Are tails heavy?** Rows that are far off then count less (`tails`) in all that follows, unless noise variances
    differ between contexts all the same.
@@ -17,7 +18,7 @@ Six questions, in this order:
    move by another slope than the one within contexts, and more than that may change (`MOVES`); where contexts differ in
    everything, slopes do too (`SLOPES`). Each is switched on where it explains the data better, at one structure and, if
    not by much, again at the best that a search finds with it and without. Networks are compared then, too; they are not
-   chosen, since they take a hundred times as long, but `--model nonlinear` is advised. With g the nats per cell by
+   chosen, since they take ten times as long, but `--model nonlinear` is advised. With g the nats per cell by
    which the choice is better than lines, or networks better than that, whichever is more, the model is g nats per cell
    off the data at least, and `UNSEEN` g is taken for the whole, `UNKNOWN` g where networks explain less: what is wrong
    (noise that does not propagate, hidden causes) is then of a kind that no model here has. At most the inverse of that
@@ -29,10 +30,13 @@ Six questions, in this order:
 6. **Do all effects go one way?** Knock-downs lower their target, overexpression raises it. Where most targets found
    have moved the same way, hard effects whose means are N(±m, (m σ_I)²) for m one of `SIZES` are compared with the
    best so far, each with its own search: a variable that has moved against the others is then less likely the target.
+7. **Are mechanisms lines, and are they strong?** Where the mechanism is left open, curves (`AdditiveProcess`) and lines
+   of weak causes (`AutoMechanism.weak`) are compared with the best lines at the same structure; where they are better,
+   questions 2 to 6 are asked once more with them.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -44,6 +48,8 @@ from bacadi.config.codec import encode
 from bacadi.data.contexts import ContextData
 from bacadi.data.text import counted
 from bacadi.evidence.collapsed import never
+from bacadi.evidence.gp.evidence import AdditiveEvidence
+from bacadi.evidence.gp.nystrom import SINGLE_RANK
 from bacadi.evidence.reading import collapse
 from bacadi.inference.completion import searched
 from bacadi.inference.mcmc.start import Structure
@@ -51,6 +57,7 @@ from bacadi.inference.method import Problem
 from bacadi.inference.tails import MOST_SUMS, tail_weights
 from bacadi.model.certainty import MOVES, RATIOS, SLOPES, Coarsening, ContextDrift
 from bacadi.model.effects import AutoEffect, Effect, HardGaussian, ShiftGaussian, moments
+from bacadi.model.integrated import AdditiveProcess, AutoMechanism
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.model import Model
 from bacadi.model.neural import NeuralGaussian
@@ -68,6 +75,10 @@ NOISE, MOVED, EVERYWHERE = "noise of contexts", "where parents moved", "everywhe
 UNSEEN = 5.0  # times as much of the discrepancy between model and data as networks show
 UNKNOWN = 10.0  # the same where mechanisms that change explain more of it than networks do
 SIZES = (3.0, 10.0, 30.0)  # of effects that go one way, in standard deviations within contexts
+MOST_CURVED = 50  # variables up to which curves are compared with lines, since functions of all draws are kept
+MOST_PRODUCTS = 5e7  # sums of products of their features, likewise
+CLEARLY = 50.0  # nats by which curves have to be better than lines
+WEAK = 3.0  # nats per variable by which lines of weak causes have to: clean tasks gain 1.4, gene expression 3.5 to 4.2
 ONE_WAY = 0.6  # of the targets found have to move the same way for that to be tried
 
 
@@ -75,8 +86,9 @@ ONE_WAY = 0.6  # of the targets found have to move the same way for that to be t
 class Chosen:
     """A model without open choices, and why: the log posterior of the best structure by kind of effect and by what may
     drift, in nats, the inflation of variances (NaN where it cannot be told), by how many nats effects that go one way
-    are better (NaN where that was not tried), as how many rows those of a context count (None: as all), and by how
-    many nats networks would be better than the best (NaN where that was not looked at)."""
+    are better (NaN where that was not tried), as how many rows those of a context count (None: as all), by how many
+    nats networks would be better than the best (NaN where that was not looked at), and by how many lines of weak causes
+    and curves are better than the usual lines (NaN where they were not compared)."""
 
     model: Model
     weight: Float[np.ndarray, "n d"] | None = None
@@ -87,6 +99,8 @@ class Chosen:
     one_way: float = math.nan
     limit: float | None = None
     networks: float = math.nan
+    weak: float = math.nan
+    curves: float = math.nan
 
     @property
     def advises_networks(self) -> bool:
@@ -95,9 +109,22 @@ class Chosen:
         same = self.slopes.get("same", 0.0)
         return self.networks > max(BETTER, *(self.slopes.get(key, same) - same for key in (MOVED, EVERYWHERE)))
 
+    @property
+    def drifts_plainly(self) -> bool:
+        """Whether mechanisms stay the same in all contexts but for shifts and noise."""
+        drift = self.model.drift or ContextDrift()
+        return not drift.follows_parents and not any(drift.slopes)
+
     def words(self) -> list[str]:
         """What was chosen, in sentences."""
-        lines, drift, effect = [], self.model.drift, self.model.effect
+        lines, drift, effect = list[str](), self.model.drift, self.model.effect
+        is_curved = isinstance(self.model.mechanism, AdditiveProcess)
+        if is_curved and not math.isnan(self.curves):
+            lines.append(
+                f"mechanisms: a curve for each direct cause, chosen by evidence (lines {-self.curves:.0f} nats)"
+            )
+        elif isinstance(self.model.mechanism, LinearGaussian) and self.model.mechanism == AutoMechanism().weak:
+            lines.append(f"causes are weak beside the noise (better by {self.weak:.0f} nats than the usual prior)")
         if self.one_way > LIKELIER and isinstance(effect, HardGaussian):
             where = "down" if effect.mean_prior_mean < 0 else "up"
             better = f"better by {self.one_way:.0f} nats than any kind that goes either way"
@@ -122,14 +149,15 @@ class Chosen:
             )
         elif self.slopes and drift is not None and drift.follows_parents:
             gain = self.slopes[MOVED] - self.slopes["same"]
+            nearby = "known only nearby" if is_curved else "linear only nearby"
             lines.append(
-                f"mechanisms change where contexts move parents (better by {gain:.0f} nats): they are linear only "
-                "nearby, or are seen through noise, and what has changed there need not be a target"
+                f"mechanisms change where contexts move parents (better by {gain:.0f} nats): they are {nearby}, or are "
+                "seen through noise, and what has changed there need not be a target"
             )
         if self.advises_networks:
             lines.append(
-                f"networks explain the data better than lines, by {self.networks:.0f} nats; --model nonlinear takes "
-                "minutes and tells more"
+                f"networks explain the data better, by {self.networks:.0f} nats; --model nonlinear takes longer and "
+                "tells more"
             )
         if self.limit is not None:
             lines.append(f"rows of a context count as at most {self.limit:.0f}, since the model is only nearly right")
@@ -144,8 +172,11 @@ class Chosen:
         inflation = None if math.isnan(self.inflation) else round(self.inflation, 4)
         if not math.isnan(self.one_way):
             numbers["ways"] = {"either": 0.0, "one": self.one_way}
+        mechanisms = {"weak": self.weak, "curves": self.curves}
+        if known := {name: nats for name, nats in mechanisms.items() if not math.isnan(nats)}:
+            numbers["mechanisms"] = {"lines": 0.0} | known
         if not math.isnan(self.networks):
-            numbers["mechanisms"] = {"lines": 0.0, "networks": self.networks}
+            numbers["networks"] = {"chosen": 0.0, "networks": float(self.networks)}
         return {"chosen": {"words": self.words(), "nats": numbers, "inflation": inflation}}
 
 
@@ -153,13 +184,15 @@ def chosen_model(problem: Problem, over: Callable[[], bool] = never) -> Chosen:
     """The model of a problem with its open choices made; nothing is searched where nothing is open.
 
     Where there are no tables to search by (Gaussian processes, evidence of the user's own), no contexts or known
-    effects, an open effect is the first of its candidates.
+    effects, an open effect is the first of its candidates, and so is an open mechanism.
     """
     model, data = problem.model, problem.standardized
-    effect = model.effect
-    first = model.replace(effect=effect.candidates[0]) if isinstance(effect, AutoEffect) else model
+    effect, mechanism = model.effect, model.mechanism
+    first = model.replace(mechanism=mechanism.lines) if isinstance(mechanism, AutoMechanism) else model
+    if isinstance(effect, AutoEffect):
+        first = first.replace(effect=effect.candidates[0])
     weighs = model.coarsening is None or model.coarsening.tails
-    if not isinstance(effect, AutoEffect) and model.drift is not None and not weighs:
+    if first == model and model.drift is not None and not weighs:
         return Chosen(model)
     collapsed = collapse(first, data, problem.scaled_knowledge)
     if not data.n_contexts or collapsed.evidence.tables is None:
@@ -172,47 +205,130 @@ def chosen_model(problem: Problem, over: Callable[[], bool] = never) -> Chosen:
         weighed is not problem
         and not variance_inflation(weighed.standardized, better.graph, better.states).is_beyond_chance
     ):
-        problem, structure, data = weighed, better, weighed.standardized
+        problem, structure = weighed, better
     told = problem.knowledge.effects is not None
-    candidates = effect.candidates if isinstance(effect, AutoEffect) and not told else (first.effect,)
+    kinds = effect.candidates if isinstance(effect, AutoEffect) and not told else (first.effect,)
+    found = _chosen(problem, first, kinds, structure, over)
+    return _reconsidered(problem, found, mechanism, kinds, structure, over) if first.mechanism != mechanism else found
+
+
+def _reconsidered(
+    problem: Problem,
+    found: Chosen,
+    open_to: AutoMechanism,
+    kinds: Sequence[Effect],
+    structure: Structure,
+    over: Callable[[], bool],
+) -> Chosen:
+    """Question 7: what was found with lines, or what is found with curves or with lines of weak causes."""
+    model, data = problem.model, problem.standardized
+    lines = found.model.replace(coarsening=model.coarsening)
+    # What bends or drifts with lines may be what another prior or shape explains.
+    drift = lines.drift if model.drift is not None or found.drifts_plainly else ContextDrift()
+    now, plain = _log_posterior(problem, lines, structure), lines.replace(drift=drift)
+    weak = _log_posterior(problem, plain.replace(mechanism=open_to.weak), structure) - now
+    curves = math.nan
+    if _has_room(data) and not over():
+        # Curves and lines have other priors of intercepts and noise: curves have to be better than lines with theirs.
+        like = _pinned(problem, plain.replace(mechanism=open_to.curves.straight()), structure)
+        curved = _pinned(problem, plain.replace(mechanism=open_to.curves), structure)
+        others = max(now, _log_posterior(problem, like, structure))
+        curves = _log_posterior(problem, curved, structure) - others
+        if curves > CLEARLY:
+            better = _searched(problem, curved, structure, over)
+            curved = _pinned(problem, _refined(curved, open_to.curves), better)
+            first = problem.model.replace(mechanism=curved.mechanism, effect=kinds[0])
+            with_curves = _chosen(problem, first, kinds, better, over)
+            # Where curves change all the same and networks explain no more, it is not shape that lines lack: noise in
+            # the parents bends what is seen of a line.
+            if with_curves.drifts_plainly or with_curves.networks > 0:
+                return replace(with_curves, weak=weak, curves=curves)
+    if weak > WEAK * data.n_variables and not over():
+        first = problem.model.replace(mechanism=open_to.weak, effect=kinds[0])
+        better = _searched(problem, plain.replace(mechanism=open_to.weak), structure, over)
+        found = _chosen(problem, first, kinds, better, over)
+    return replace(found, weak=weak, curves=curves)
+
+
+def _has_room(data: ContextData) -> bool:
+    """Whether curves may be compared: their sums, and the functions of all draws, have to fit into memory."""
+    groups = 1 if data.weight is None else data.n_variables
+    sums = groups * (data.n_contexts + 1) * ((SINGLE_RANK + 1) * data.n_variables + 1) ** 2
+    return data.n_variables <= MOST_CURVED and sums <= MOST_PRODUCTS
+
+
+def _pinned(problem: Problem, model: Model, structure: Structure) -> Model:
+    """The model with the likeliest of the kernels and noise ratios of its curves alone, given a structure."""
+    evidence = collapse(model, problem.standardized, problem.scaled_knowledge).evidence
+    fitted = evidence.fit_hyperparameters(structure.graph, np.minimum(structure.states, 1))
+    assert isinstance(fitted, AdditiveEvidence)
+    kernel, ratio = fitted.groups[0]
+    return model.replace(mechanism=model.mechanism.replace(kernels=(kernel,), ratios=(ratio,)))
+
+
+def _refined(model: Model, every: AdditiveProcess) -> Model:
+    """The model with all kernels to choose from once more, and noise ratios around the one it has."""
+    assert isinstance(model.mechanism, AdditiveProcess)
+    (ratio,) = model.mechanism.ratios
+    return model.replace(mechanism=every.replace(ratios=(ratio / 3, ratio, ratio * 3)))
+
+
+def _chosen(
+    problem: Problem, first: Model, candidates: Sequence[Effect], structure: Structure, over: Callable[[], bool]
+) -> Chosen:
+    """Questions 2 to 6 for one mechanism, given what a search with the first kind of effect has found."""
+    data, told_drift = problem.standardized, first.drift is not None
     kinds = {_name(kind): first.replace(effect=kind) for kind in candidates}
     by_kind = {
         name: max(_log_posterior(problem, one, structure) for one in _noises(kind)) for name, kind in kinds.items()
     }
     best = kinds[max(by_kind, key=lambda name: by_kind[name])]
-    found = variance_inflation(data, structure.graph, structure.states)
-    inflation, inflated = found.size, found.is_beyond_chance and len(kinds) > 1
+    inflation = variance_inflation(data, structure.graph, structure.states)
+    inflated = inflation.is_beyond_chance and len(kinds) > 1
     if inflated:
         best, by_kind = first.replace(effect=ShiftGaussian()), {}
-    if model.drift is not None:
-        return Chosen(best, data.weight, by_kind, {}, inflation, inflated)
-    drifts = {"same": ContextDrift(), NOISE: RATIOS}
-    drifts |= {MOVED: MOVES} | ({EVERYWHERE: SLOPES} if collapsed.evidence.tables.prior.n_fixed else {})
+    if told_drift:
+        return Chosen(best, data.weight, by_kind, {}, inflation.size, inflated)
+    curved = isinstance(first.mechanism, AdditiveProcess)
+    drifts = {"same": ContextDrift(), NOISE: RATIOS, MOVED: MOVES}
+    drifts |= {EVERYWHERE: SLOPES} if not curved and _has_intercept(problem, first) else {}
     if problem.scaled_knowledge.target_count_log is not None:
         drifts = {key: drift.replace(bend=0.0) for key, drift in drifts.items()}
     # A target that is taken for hard says nothing of slopes: only what is untouched does.
     seen = first if inflated else best
     slopes = {key: _log_posterior(problem, seen.replace(drift=drift), structure) for key, drift in drifts.items()}
-    # A noise that is the same in all contexts is among the ratios, so that nothing but time is lost by them.
-    plain = "same", NOISE
-    which = max(slopes, key=lambda key: slopes[key] - (0.0 if key in plain else BETTER))
-    if which not in plain and slopes[which] - slopes["same"] < DOUBTFUL:
+    networks = math.nan
+    if curved:
+        networks = _log_posterior(problem, _networks(seen), structure)
+    # A noise that is the same in all contexts is among the ratios, so that nothing but time is lost by them. Curves
+    # that networks are better than have parts which depend on other parents: they hold only near where these are.
+    plain, near = ("same", NOISE), curved and networks - slopes["same"] > BETTER
+    which = max(slopes, key=lambda key: slopes[key] - (0.0 if key in plain or near else BETTER))
+    if which not in plain and not curved and slopes[which] - slopes["same"] < DOUBTFUL:
         # It may have done nothing but repair this one structure.
         at_best = [_best(problem, seen.replace(drift=drifts[key]), structure, over) for key in (which, "same")]
         if at_best[0] - at_best[1] < BETTER:
             which = max(plain, key=lambda key: slopes[key])
     compared, best = by_kind if len(by_kind) > 1 else {}, best.replace(drift=drifts[which])
-    limit, one_way, networks = None, math.nan, math.nan
-    if which not in plain and isinstance(model.mechanism, LinearGaussian):
-        other = seen.replace(mechanism=NeuralGaussian(), drift=ContextDrift())
-        networks = _log_posterior(problem, other, structure) - slopes[which]
-    if which not in plain and model.coarsening is None:
+    limit, one_way = None, math.nan
+    if which not in plain and isinstance(first.mechanism, LinearGaussian):
+        networks = _log_posterior(problem, _networks(seen), structure)
+    networks -= slopes[which]
+    if which not in plain and first.coarsening is None:
         gain = slopes[which] - slopes["same"]
         limit = data.x.size / (UNSEEN * networks if networks > gain else UNKNOWN * gain)
         best = best.replace(coarsening=Coarsening(limit=limit))
     if compared and _name(first.effect) == "hard" and which in plain:
         best, one_way = _one_way(problem, best, structure, over)
-    return Chosen(best, data.weight, compared, slopes, inflation, inflated, one_way, limit, networks)
+    return Chosen(best, data.weight, compared, slopes, inflation.size, inflated, one_way, limit, networks)
+
+
+def _has_intercept(problem: Problem, model: Model) -> bool:
+    return bool(collapse(model, problem.standardized, problem.scaled_knowledge).evidence.tables.prior.n_fixed)
+
+
+def _networks(model: Model) -> Model:
+    return model.replace(mechanism=NeuralGaussian(), drift=ContextDrift())
 
 
 def _one_way(problem: Problem, model: Model, structure: Structure, over: Callable[[], bool]) -> tuple[Model, float]:
@@ -232,11 +348,16 @@ def _one_way(problem: Problem, model: Model, structure: Structure, over: Callabl
     return (best if gain > LIKELIER else model), gain
 
 
+def _searched(problem: Problem, model: Model, structure: Structure, over: Callable[[], bool]) -> Structure:
+    """The best structure that a search from the given one finds."""
+    collapsed = collapse(model, problem.standardized, problem.scaled_knowledge)
+    return searched(np.random.default_rng(0), collapsed, problem.standardized, structure, over)
+
+
 def _best(problem: Problem, model: Model, structure: Structure, over: Callable[[], bool]) -> float:
     """The log posterior of the best structure that a search from the given one finds."""
     collapsed = collapse(model, problem.standardized, problem.scaled_knowledge)
-    again = searched(np.random.default_rng(0), collapsed, problem.standardized, structure, over)
-    return collapsed.log_posterior(again.graph, again.states)
+    return collapsed.log_posterior(*_searched(problem, model, structure, over))
 
 
 def _weighed(

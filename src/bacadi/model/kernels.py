@@ -129,6 +129,9 @@ class FunctionMechanism:
         return np.log(np.asarray(theta["noise_std"], float))
 
 
+LINE_NODES = 6
+"""Of the quadrature over each weight of a unit of a single input; even, so that none is 0."""
+
 LOGISTIC_AS_PROBIT = math.pi / 8
 """λ: the logistic function is close to Φ(√λ ·)."""
 
@@ -165,6 +168,10 @@ class AbstractKernel(Choice):
     def units(self, rng: np.random.Generator, n_variables: int, n_units: int) -> Units:
         """Random hidden units for `weight_variances`; none where the function is constant or linear."""
         return Units.none(n_variables)
+
+    def line_units(self, n_units: int) -> Units:
+        """About so many hidden units of a single input, which needs no chance: nodes of a quadrature."""
+        return Units.none(1)
 
     def __add__(self, other: "AbstractKernel") -> "AbstractKernel":
         """The covariance of the sum of two independent functions.
@@ -248,46 +255,16 @@ class RBF(AbstractKernel):
         bias = rng.uniform(0, 2 * math.pi, size=n_units)
         return Units(weight, bias, np.full(n_units, math.sqrt(2 / n_units)), np.full(n_units, -1), False, False)
 
+    def line_units(self, n_units: int) -> Units:
+        """Cosines and sines at Gauss-Hermite frequencies."""
+        n_nodes = max(n_units // 2, 8)
+        nodes, share = np.polynomial.hermite_e.hermegauss(n_nodes)
+        weight, bias = np.repeat(nodes, 2)[:, None] / self.lengthscale, np.tile([0.0, -math.pi / 2], n_nodes)
+        scale = np.repeat(np.sqrt(share / share.sum()), 2)
+        return Units(weight, bias, scale, np.zeros(2 * n_nodes, int), False, False)
+
     def weight_variances(self, units: Units, parents: Bool[np.ndarray, " d"]) -> WeightVariances:
         return WeightVariances(self.variance * float(parents.any()), 0.0, 0.0)
-
-
-class AdditiveKernel(AbstractKernel):
-    """k(x, x') = variance · Σ_i exp(-(x_i - x'_i)² / 2 lengthscale²): a sum of one smooth function per parent.
-
-    >>> AdditiveKernel()(np.zeros((1, 3)), np.zeros((1, 3))).tolist()
-    [[3.0]]
-    """
-
-    lengthscale: float = option(1.0, above=0)
-    variance: float = option(1.0, above=0)
-
-    def __call__(self, a: Rows, b: OtherRows) -> Covariance:
-        a, b = (x * (math.sqrt(0.5) / self.lengthscale) for x in (a, b))
-        total = np.zeros((*a.shape[:-1], b.shape[-2]))
-        for i in range(a.shape[-1]):
-            part = a[..., :, i, None] - b[..., None, :, i]
-            np.negative(np.square(part, out=part), out=part)
-            total += np.exp(part, out=part)
-        total *= self.variance
-        return total
-
-    def diagonal(self, x: Float[np.ndarray, "n p"]) -> Float[np.ndarray, " n"]:
-        return np.full(len(x), float(self.variance * x.shape[1]))
-
-    def units(self, rng: np.random.Generator, n_variables: int, n_units: int) -> Units:
-        """Cosines and sines of every input at Gauss-Hermite frequencies (one input needs no chance), n_units/3 each."""
-        n_nodes = max(n_units // 6, 8)
-        nodes, share = np.polynomial.hermite_e.hermegauss(n_nodes)
-        inputs = np.repeat(np.arange(n_variables), 2 * n_nodes)
-        weight = np.zeros((len(inputs), n_variables))
-        weight[np.arange(len(inputs)), inputs] = np.tile(np.repeat(nodes, 2), n_variables) / self.lengthscale
-        bias = np.tile([0.0, -math.pi / 2], n_nodes * n_variables)
-        scale = np.tile(np.repeat(np.sqrt(share / share.sum()), 2), n_variables)
-        return Units(weight, bias, scale, inputs, False, False)
-
-    def weight_variances(self, units: Units, parents: Bool[np.ndarray, " d"]) -> WeightVariances:
-        return WeightVariances(self.variance * parents[units.own_input], 0.0, 0.0)
 
 
 class NetworkKernel(AbstractKernel):
@@ -341,9 +318,55 @@ class NetworkKernel(AbstractKernel):
         scale = np.full(n_units, math.sqrt(self.n_hidden / n_units))
         return Units(weight, bias, scale, np.full(n_units, -1), True, False)
 
+    def line_units(self, n_units: int) -> Units:
+        """Units g(c + vx) with (v, c) at Gauss-Hermite nodes; those of -v are, but for a constant, those of v."""
+        v, share = np.polynomial.hermite_e.hermegauss(LINE_NODES)
+        half = v > 0
+        weight, bias = (part.ravel() for part in np.meshgrid(v[half], v, indexing="ij"))
+        shares = np.outer(2 * share[half], share).ravel() / share.sum() ** 2
+        weight, bias = self.weight_std * self.input_scale * weight[:, None], self.weight_std * bias
+        return Units(weight, bias, np.sqrt(self.n_hidden * shares), np.zeros(len(bias), int), True, False)
+
     def weight_variances(self, units: Units, parents: Bool[np.ndarray, " d"]) -> WeightVariances:
         variance = self.weight_std**2 * float(parents.any())
         return WeightVariances(variance, variance, 0.0)
+
+
+class AdditiveKernel(AbstractKernel):
+    """k(x, x') = Σ_i part(x_i, x'_i): a sum of one function per parent, each of the covariance `part`.
+
+    >>> AdditiveKernel(RBF(variance=2.0))(np.zeros((1, 3)), np.zeros((1, 3))).tolist()
+    [[6.0]]
+    """
+
+    part: AbstractKernel = RBF()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not len(self.part.line_units(1).bias):
+            raise ConfigError("The part of an additive kernel is of type rbf or network; add constant and linear parts.")
+
+    def __call__(self, a: Rows, b: OtherRows) -> Covariance:
+        total = np.zeros((*a.shape[:-1], b.shape[-2]))
+        for i in range(a.shape[-1]):
+            total += self.part(a[..., i : i + 1], b[..., i : i + 1])
+        return total
+
+    def diagonal(self, x: Float[np.ndarray, "n p"]) -> Float[np.ndarray, " n"]:
+        return np.sum([self.part.diagonal(x[:, i : i + 1]) for i in range(x.shape[1])] or [np.zeros(len(x))], axis=0)
+
+    def units(self, rng: np.random.Generator, n_variables: int, n_units: int) -> Units:
+        """Those of `part` for every input, n_units/3 each, or as many as its quadrature has nodes."""
+        own = self.part.line_units(n_units // 3)
+        inputs = np.repeat(np.arange(n_variables), len(own.bias))
+        weight = np.zeros((len(inputs), n_variables))
+        weight[np.arange(len(inputs)), inputs] = np.tile(own.weight[:, 0], n_variables)
+        repeated = (np.tile(array, n_variables) for array in (own.bias, own.scale))
+        return Units(weight, *repeated, inputs, own.logistic, False)
+
+    def weight_variances(self, units: Units, parents: Bool[np.ndarray, " d"]) -> WeightVariances:
+        hidden, constant, _ = self.part.weight_variances(units, np.ones(1, bool))
+        return WeightVariances(hidden * parents[units.own_input], constant * float(parents.sum()), 0.0)
 
 
 class Sum(AbstractKernel):

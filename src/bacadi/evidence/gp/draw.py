@@ -28,12 +28,12 @@ MAX_BYTES = 2 * 10**8  # of the weights of all draws, in single precision
 
 
 class NodeRequest(NamedTuple):
-    """One node, its states and the drift of its contexts, with the features of all rows that its parents put in `used`
-    and the prior standard deviations of the weights of all features."""
+    """One node, its states and the noise of the rows it explains, with the features of all rows that its parents put in
+    `used` and the prior standard deviations of the weights of all features."""
 
     node: int
     state: Int8[np.ndarray, " M"]
-    drift: int
+    noise: RowNoise
     features: Float[np.ndarray, "N used"]
     std: Float[np.ndarray, " C"]
     used: Int[np.ndarray, " used"]
@@ -83,7 +83,8 @@ def _requests(
                 share = np.exp(log_p - log_p.max())
                 drift = rng.choice(len(share), size=len(same), p=share / share.sum())
             for b in np.unique(drift).tolist():
-                yield same[drift == b], NodeRequest(node, state, b, features, std, used)
+                noise = evidence.noise_of(parents, state, b)
+                yield same[drift == b], NodeRequest(node, state, noise, features, std, used)
 
 
 def _prior_std(kernel: AbstractKernel, units: Units, parents: Bool[np.ndarray, " d"]) -> Float[np.ndarray, " C"]:
@@ -97,8 +98,8 @@ def _draw(
     rng: np.random.Generator, evidence: "KernelEvidence", request: NodeRequest, size: int
 ) -> tuple[Float[np.ndarray, "size C"], Float[np.ndarray, " size"], Float[np.ndarray, "size M"]]:
     """Weights of the features, standard deviation of the noise and what shift effects add, in each of `size` draws."""
-    node, state, drift, features, std, used = request
-    ratio, y, noise = evidence.groups[node].ratio, evidence.rows.x[:, node], evidence.noise_of(state, drift)
+    node, state, noise, features, std, used = request
+    ratio, y = evidence.groups[node].ratio, evidence.rows.x[:, node]
     own, blocks = evidence.row_weights(node), evidence.blocks * evidence.block_std(node)
     columns = np.column_stack([features * std[used], blocks, y])
     n_rows, gram = _gram(columns, own, evidence.rows.start, noise)

@@ -7,7 +7,8 @@ take rows away; soft ones give them a function of their own; a shift adds valueÂ
 effect multiplies Ï by its value.
 
 `DenseEvidence` factorises the covariance of the rows: exact, the reference, and quickest for few rows. `features` has
-the same evidence by sums of products of features, for all else.
+the same evidence by sums of products of features, for all else. `AdditiveEvidence` is for functions that are sums over
+single parents, whose features are the same in every parent set, so that one table serves them all.
 """
 
 import os
@@ -24,7 +25,7 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from bacadi.data.contexts import ContextData
 from bacadi.data.labelled import Labelled
-from bacadi.errors import ConfigError
+from bacadi.errors import ConfigError, NoClosedForm
 from bacadi.evidence.collapsed import (
     AbstractEvidence,
     Columns,
@@ -36,10 +37,11 @@ from bacadi.evidence.collapsed import (
     never,
 )
 from bacadi.evidence.gp.draw import draw_functions
-from bacadi.evidence.gp.factor import DenseFactor, Group, NoisePrior, RowNoise, SortedRows
+from bacadi.evidence.gp.factor import DenseFactor, Group, NoisePrior, RowNoise, SortedRows, split
 from bacadi.evidence.gp.linalg import BLOCK
 from bacadi.evidence.gp.nystrom import additive_evidence
 from bacadi.evidence.gram import GramEvidence
+from bacadi.evidence.tables import NODE, drift_log_evidences
 from bacadi.model.kernels import AbstractKernel, Sum
 
 TABLE_BYTES, FACTOR_BYTES, VALUE_BYTES = 2**29, 2**29, 2**28
@@ -120,7 +122,12 @@ class KernelEvidence(AbstractEvidence):
         self.is_fitted = groups is not None or self.n_options == 1
         self._data, self._with_groups = data, partial(type(self), data, states, kernels, noise, per_node)
         self._kinds: list[int] = states.kind.tolist()
-        self.blocks: Float[np.ndarray, "n b"] = np.empty((data.n_rows, 0))
+        order = np.argsort(data.context, kind="stable")
+        power = np.ones(data.n_contexts + 1) if states.power is None else states.power
+        weights = np.ones((1, data.n_rows)) if data.weight is None else data.weight[order].T
+        self.weights = weights * np.repeat(power, self.rows.counts)
+        block = np.zeros(0) if data.block is None else np.arange(data.block.max() + 1)
+        self.blocks = np.empty((data.n_rows, 0)) if data.block is None else (data.block[order, None] == block) * 1.0
         self._values, self._capacity = dict[bytes, float](), VALUE_BYTES // (self.n_variables + self.n_contexts + 200)
         self._prepare(data)
 
@@ -136,20 +143,31 @@ class KernelEvidence(AbstractEvidence):
     def log_drifts(self, node: int, parents: Bool[np.ndarray, " d"], state: Int8[np.ndarray, " M"]) -> np.ndarray:
         """log p of each drift of the contexts given all else, up to a constant; one number where there is no drift."""
 
-    @abstractmethod
-    def noise_of(self, state: Int8[np.ndarray, " M"], drift: int) -> RowNoise:
+    def noise_of(self, parents: Bool[np.ndarray, " d"], state: Int8[np.ndarray, " M"], drift: int) -> RowNoise:
         """Noise of the rows that the mechanism explains, under one of the drifts."""
+        states, every = self.states, np.concatenate([[0], state])  # rows of context 0 are always untouched
+        kind, value = states.kind[every], states.value[every]
+        scale = np.where(kind == EffectKind.SCALE, value, 1.0)
+        scale[(kind == EffectKind.HARD) | (kind == EffectKind.SOFT)] = np.inf
+        shift = np.where(kind == EffectKind.SHIFT, value**2, 0.0) + states.drift.stds[drift] ** 2
+        scale[1:] *= states.drift.noise_ratios[drift]
+        shift[0] = 0.0
+        return RowNoise(scale, shift)
+
+    def group_of(self, node: int) -> int:
+        """The row of `weights` that is the node's."""
+        return node % len(self.weights)
 
     def row_weights(self, node: int) -> Float[np.ndarray, " n"]:
         """As how many each row counts for a node."""
-        return np.ones(len(self.rows.x))
+        return self.weights[self.group_of(node)]
 
     def block_std(self, node: int) -> float:
         """The prior standard deviation of the offset of a block, in units of s."""
-        return 1.0
+        return (split(self.groups[node].kernel)[0] or 1.0) ** 0.5
 
     @cached_property
-    def approximation(self) -> GramEvidence:
+    def approximation(self) -> GramEvidence | None:
         return additive_evidence(self._data, self.states, self.groups, self.noise)
 
     @property
@@ -232,18 +250,11 @@ class DenseEvidence(KernelEvidence):
     def _prepare(self, data: ContextData) -> None:
         states = self.states
         states.refuse_certainty(data)
-        self._scale = np.where(states.kind == EffectKind.SCALE, states.value, 1.0)
-        self._scale[(states.kind == EffectKind.HARD) | (states.kind == EffectKind.SOFT)] = np.inf
-        self._shift = np.where(states.kind == EffectKind.SHIFT, states.value**2, 0.0)
         tail = len(self.rows.x) - int(self.rows.start[1]) + BLOCK
         n_factors = max(FACTOR_BYTES // (4 * tail * (tail + 2 * self.n_variables)), 8)
         self._factor = lru_cache(n_factors)(partial(_factor, self.rows))
         n_tables = TABLE_BYTES // (16 * (self.n_contexts + 1) * self.n_variables + 400)
         self._table = lru_cache(n_tables)(partial(_table, self._factor, self.noise, EffectKind.SOFT in self._kinds))
-
-    def noise_of(self, state: Int8[np.ndarray, " M"], drift: int) -> RowNoise:
-        contexts = np.concatenate([[0], state])  # rows of context 0 are always untouched
-        return RowNoise(self._scale[contexts], self._shift[contexts])
 
     def log_drifts(self, node: int, parents: Bool[np.ndarray, " d"], state: Int8[np.ndarray, " M"]) -> np.ndarray:
         return np.zeros(1)
@@ -267,10 +278,53 @@ class DenseEvidence(KernelEvidence):
             if in_table:
                 value += float(log_p[contexts[0] + 1 if contexts else 0, node])
             else:
-                terms = self._factor(*key).with_noise(node, self.noise_of(state, 0))
+                terms = self._factor(*key).with_noise(node, self.noise_of(parents, state, 0))
                 value += float(self.noise.log_density(terms, key[0].ratio))
             values.append(float(value))
         return values
+
+
+class AdditiveEvidence(KernelEvidence):
+    """The evidence of sums of functions of single parents, from tables as linear mechanisms have them.
+
+    Every variable has at most `SINGLE_RANK` features, whatever else is a parent (`nystrom.additive_evidence`).
+    """
+
+    costly = False
+
+    def _prepare(self, data: ContextData) -> None:
+        if any(self.states.drift.slopes):
+            raise NoClosedForm(
+                "Slopes that drift need linear mechanisms or BGe; leave slopes of [model.drift] out, or use --model "
+                "linear or bge."
+            )
+        self._gram = additive_evidence(data, self.states, self.groups, self.noise)
+        self.tables = self._gram.tables
+
+    @property
+    def approximation(self) -> None:  # type: ignore[override]
+        return None
+
+    def noise_of(self, parents: Bool[np.ndarray, " d"], state: Int8[np.ndarray, " M"], drift: int) -> RowNoise:
+        scale, shift = super().noise_of(parents, state, drift)
+        shift[1:] += self.tables.move[drift] * (self.tables.reach @ parents)
+        return RowNoise(scale, shift)
+
+    def log_drifts(self, node: int, parents: Bool[np.ndarray, " d"], state: Int8[np.ndarray, " M"]) -> np.ndarray:
+        chosen = np.flatnonzero(parents).astype(NODE)
+        return np.asarray(drift_log_evidences(self.tables, node, chosen, np.asarray(state, np.int8)))
+
+    def evaluate(self, requests: Iterable[Request]) -> list[float]:
+        return [self._gram.log_evidence(*request) for request in requests]
+
+    def log_evidence(self, node: int, parents: Bool[np.ndarray, " d"], state: Int8[np.ndarray, " M"]) -> float:
+        return self._gram.log_evidence(node, parents, state)
+
+    def log_evidences(self, nodes: np.ndarray, parents: ParentSets, states: Columns) -> Float[np.ndarray, " B"]:
+        return self._gram.log_evidences(nodes, parents, states)
+
+    def target_share(self, node: int, parents: ParentSets) -> Float[np.ndarray, "B M"]:
+        return self._gram.target_share(node, parents)
 
 
 def _factor(rows: SortedRows, group: Group, parents: bytes) -> DenseFactor:

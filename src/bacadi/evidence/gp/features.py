@@ -26,18 +26,15 @@ from bacadi.errors import NoClosedForm
 from bacadi.evidence.collapsed import EffectKind
 from bacadi.evidence.compiled import compiled
 from bacadi.evidence.gp.evidence import KernelEvidence, Request
-from bacadi.evidence.gp.factor import RowNoise, split
+from bacadi.evidence.gp.factor import split
 from bacadi.evidence.gp.nystrom import ERROR, kernel_features
 from bacadi.evidence.tables import (
     NODE,
     GramTables,
     Regression,
-    columns_of,
+    drift_log_evidences,
     local_score,
-    noise_constant,
-    pooled,
     regression,
-    regression_log_evidence,
 )
 
 SUMS_BYTES = 2**30  # at 2,000 rows half of this makes every second set anew
@@ -132,12 +129,7 @@ def feature_drifts(columns, g, prior, sums, node, state):  # type: ignore[no-unt
     """log p of each of the drifts, up to a constant."""
     tables = node_tables(columns, g, prior, sums, node, state > 0)
     r = tables.hard_log_evidence.shape[1] - 1
-    chosen, _ = columns_of(tables, r, np.arange(r).astype(NODE), r)
-    matrices, n_rows, log_p = pooled(tables, r, chosen, state)
-    noise = noise_constant(prior, r, r, n_rows)
-    for b in range(len(log_p)):
-        log_p[b] += regression_log_evidence(prior, chosen, matrices[b], n_rows, noise)
-    return log_p
+    return drift_log_evidences(tables, r, np.arange(r).astype(NODE), state)
 
 
 class FeatureEvidence(KernelEvidence):
@@ -150,25 +142,9 @@ class FeatureEvidence(KernelEvidence):
                 "Slopes that drift and mechanisms that bend need linear mechanisms or BGe; leave slopes, moves and "
                 "bend of [model.drift] out, or use --model linear or bge."
             )
-        order = np.argsort(data.context, kind="stable")
-        power = np.ones(data.n_contexts + 1) if states.power is None else states.power
-        weights = np.ones((1, data.n_rows)) if data.weight is None else data.weight[order].T
-        self.weights = weights * np.repeat(power, self.rows.counts)
-        block = np.zeros(0) if data.block is None else np.arange(data.block.max() + 1)
-        self.blocks = np.empty((data.n_rows, 0)) if data.block is None else (data.block[order, None] == block) * 1.0
         self._columns, self._deflate = self._column_sums()
         self._sums, self._lock, self._bytes = OrderedDict[tuple[Any, ...], FeatureSums](), Lock(), 0
         self._prior = lru_cache(None)(self._regression)
-
-    def group_of(self, node: int) -> int:
-        """The row of `weights` that is the node's."""
-        return node % len(self.weights)
-
-    def row_weights(self, node: int) -> Float[np.ndarray, " n"]:
-        return self.weights[self.group_of(node)]
-
-    def block_std(self, node: int) -> float:
-        return (split(self.groups[node].kernel)[0] or 1.0) ** 0.5
 
     def _column_sums(self) -> tuple[ColumnSums, Float[np.ndarray, "G B K"]]:
         x, start, states = self.rows.x, self.rows.start, self.states
@@ -248,13 +224,3 @@ class FeatureEvidence(KernelEvidence):
 
     def log_drifts(self, node: int, parents: Bool[np.ndarray, " d"], state: Int8[np.ndarray, " M"]) -> np.ndarray:
         return feature_drifts(*self._request(node, parents), np.asarray(state, np.int8))
-
-    def noise_of(self, state: Int8[np.ndarray, " M"], drift: int) -> RowNoise:
-        states, every = self.states, np.concatenate([[0], state])
-        kind, value = states.kind[every], states.value[every]
-        scale = np.where(kind == EffectKind.SCALE, value, 1.0)
-        scale[(kind == EffectKind.HARD) | (kind == EffectKind.SOFT)] = np.inf
-        shift = np.where(kind == EffectKind.SHIFT, value**2, 0.0) + states.drift.stds[drift] ** 2
-        scale[1:] *= states.drift.noise_ratios[drift]
-        shift[0] = 0.0
-        return RowNoise(scale, shift)

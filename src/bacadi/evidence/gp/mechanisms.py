@@ -6,10 +6,10 @@ from dataclasses import replace
 from bacadi.data.contexts import ContextData
 from bacadi.errors import NoClosedForm
 from bacadi.evidence.collapsed import EffectStates
-from bacadi.evidence.gp.evidence import DenseEvidence, KernelEvidence
+from bacadi.evidence.gp.evidence import AdditiveEvidence, DenseEvidence, KernelEvidence
 from bacadi.evidence.gp.factor import NoisePrior
 from bacadi.evidence.gp.features import FeatureEvidence
-from bacadi.model.integrated import GaussianProcess
+from bacadi.model.integrated import AdditiveProcess, GaussianProcess
 from bacadi.model.kernels import AbstractKernel, Constant, NetworkKernel
 from bacadi.model.neural import SIGMOID, NeuralGaussian
 
@@ -34,6 +34,12 @@ def gaussian_process_evidence(mechanism: GaussianProcess, data: ContextData, sta
     """The evidence of Gaussian processes over one of the mechanism's kernels."""
     noise = NoisePrior(*mechanism.noise.conjugate()[:3])
     return kernel_evidence(data, states, mechanism.kernels, noise, mechanism.per_node)
+
+
+def additive_process_evidence(mechanism: AdditiveProcess, data: ContextData, states: EffectStates) -> AdditiveEvidence:
+    """The evidence of sums of functions of single parents."""
+    variance, shape, scale, _ = mechanism.noise.conjugate()
+    return AdditiveEvidence(data, states, mechanism.kernels, NoisePrior(variance, shape, scale, mechanism.ratios))
 
 
 def network_evidence(mechanism: NeuralGaussian, data: ContextData, states: EffectStates) -> KernelEvidence:
