@@ -233,7 +233,10 @@ def test_every_choice_of_the_collapsed_methods_can_be_made(tmp_path: Path) -> No
         standardize_within = true
         [model.mechanism]
         type = "gaussian-process"
-        kernels = [{ type = "additive", part = { type = "rbf", lengthscale = 0.5 } }, { type = "additive", part = { type = "rbf", lengthscale = 3 } }]
+        kernels = [
+            { type = "additive", part = { type = "rbf", lengthscale = 0.5 } },
+            { type = "additive", part = { type = "rbf", lengthscale = 3 } },
+        ]
         noise = { type = "inferred", shape = 2 }
         [model.effect]
         type = "any"

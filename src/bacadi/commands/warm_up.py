@@ -20,7 +20,8 @@ def warm_up() -> None:
     data = simulate(SyntheticSpec(n_variables=MAX_DAG_NODES + 1), seed=0).data
     mcmc, exact = MCMC(n_draws=4, n_sweeps=4), Exact(n_draws=4)
     for option, mechanism, method in (
-        ("--model linear", "linear", mcmc),
+        ("the default", "auto", mcmc),
+        ("--model additive", "additive", mcmc),
         ("--model nonlinear", "nonlinear", mcmc),
         ("--method exact", "linear", exact),
     ):

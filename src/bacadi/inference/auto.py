@@ -1,5 +1,4 @@
-"""What `effect = "auto"`, `mechanism = "auto"` and a drift that is left open become: chosen by the data before sampling,
-and said in words.
+"""What an effect, a mechanism and a drift that are left open become: chosen by the data before sampling, said in words.
 
 Seven questions, in this order:
 

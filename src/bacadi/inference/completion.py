@@ -28,6 +28,8 @@ from bacadi.inference.mcmc.method import MoveWeights
 from bacadi.inference.mcmc.search import optima
 from bacadi.inference.mcmc.start import Structure, causal_order
 from bacadi.inference.method import Problem
+from bacadi.model.integrated import AdditiveProcess
+from bacadi.model.linear import LinearGaussian
 
 ROUNDS = 6
 """Turns of structure, parameters and cells; what is found changes little after three."""
@@ -53,9 +55,12 @@ def complete(
 ) -> ContextData:
     """The data with every missing cell drawn given the others and the model of the problem.
 
-    Models without tables of sums (Gaussian processes, a user's own) complete by a joint Gaussian alone.
+    Models without tables of sums (Gaussian processes, a user's own) complete by a joint Gaussian alone, curves by the
+    lines next to them.
     """
     whole = completed(rng, data)
+    if isinstance(problem.model.mechanism, AdditiveProcess):
+        problem = replace(problem, model=problem.model.replace(mechanism=LinearGaussian()))
     missing, structure = np.isnan(data.x), None
     for _ in range(ROUNDS):
         trial = replace(problem, data=whole)

@@ -17,6 +17,7 @@ from bacadi.inference.completion import complete
 from bacadi.inference.mcmc.method import MCMC
 from bacadi.inference.method import AbstractMethod, Monitor, Problem
 from bacadi.inference.residuals import check_fit
+from bacadi.model.integrated import AutoMechanism
 from bacadi.model.knowledge import Knowledge, Labels
 from bacadi.model.model import Model
 from bacadi.posterior.pooling import pooled
@@ -44,9 +45,9 @@ def fit(
     Args:
         data: samples with their contexts, from `from_dataframe`, `from_file` or `from_arrays`. Cells that are missing
             (NaN) are completed several times, and the draws of all completions are pooled.
-        model: a `Model`, or the name of a mechanism ("linear", "nonlinear", "bge") with the preset that belongs to it.
-            Without one: the paper's linear model for SVGD; otherwise linear mechanisms and hard effects with noise,
-            intercepts, means and effect noise inferred.
+        model: a `Model`, or the name of a mechanism ("linear", "additive", "nonlinear", "bge") with its preset. Without
+            one: the paper's linear model for SVGD; otherwise lines, or curves where these explain the data
+            clearly better, and effects of the kind that does, with everything else inferred.
         method: a method, or its name on the command line ("mcmc", "exact", "svgd", "jci-pc", …). Without one: MCMC on
             the collapsed posterior where the model has closed-form evidence, SVGD otherwise.
         seed: makes the run repeatable bit for bit on one machine.
@@ -108,6 +109,8 @@ def _fit_completed(
     if budget := getattr(method, "time_budget", None):
         share["time_budget"] = budget / COMPLETIONS
     part, watched = method.replace(**share), replace(monitor or Monitor(), checkpoint=None)
+    if isinstance(model.mechanism, AutoMechanism):
+        model = model.replace(mechanism=model.mechanism.lines)  # cells are completed by lines
     rng = np.random.default_rng(seed)
     problem = _problem(completed(rng, data), model, knowledge, known_targets, seed)
     method.check(problem)

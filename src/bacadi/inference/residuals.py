@@ -25,10 +25,13 @@ from bacadi.data.labelled import Labelled
 from bacadi.data.text import counted, quoted
 from bacadi.evidence.collapsed import EffectKind
 from bacadi.evidence.effects import effect_states
+from bacadi.evidence.gp.factor import split
+from bacadi.evidence.gp.nystrom import SINGLE_RANK, kernel_features
 from bacadi.inference.method import Problem
 from bacadi.model.certainty import ContextDrift
-from bacadi.model.integrated import BGe
+from bacadi.model.integrated import AdditiveProcess, BGe
 from bacadi.model.linear import LinearGaussian
+from bacadi.model.mechanism import Mechanism
 from bacadi.posterior.posterior import Posterior
 
 MAX_DRAWS, MAX_SENTENCES = 100, 3
@@ -179,12 +182,13 @@ class FitCheck(NamedTuple):
 
 
 def check_fit(problem: Problem, posterior: Posterior) -> FitCheck | None:
-    """Check linear mechanisms against the residuals of up to 100 draws; None for models that it does not know.
+    """Check lines and curves against the residuals of up to 100 draws; None for models that it does not know.
 
     Of tasks that follow the model at most one in twenty gets a sentence. With missing values there is no check.
     """
     data = problem.standardized
-    if not isinstance(problem.model.mechanism, LinearGaussian | BGe) or np.isnan(data.x).any() or data.n_rows < 20:
+    known = isinstance(problem.model.mechanism, LinearGaussian | BGe | AdditiveProcess)
+    if not known or np.isnan(data.x).any() or data.n_rows < 20:
         return None
     data = _fewer_rows(data)
     sums: dict[str, tuple[np.ndarray, np.ndarray]] = {}
@@ -243,16 +247,26 @@ def _draws(problem: Problem, data: ContextData, posterior: Posterior) -> Iterato
     _, first, times = np.unique(rows, axis=0, return_index=True, return_counts=True)
     # With drift every context has a mean of its own, target or not, and means say nothing; nor do variances where those
     # of contexts may differ from the control's.
-    regressions = _Regressions(data, problem.model.drift or ContextDrift())
+    regressions = _Regressions(data, inputs_of(problem.model.mechanism, data), problem.model.drift or ContextDrift())
     for i, weight in zip(at[first], times, strict=True):
         kind = np.vstack([np.zeros(d, np.int8), kinds[every[i]]])
         yield float(weight), regressions.residuals(graphs[i], kind)
 
 
+def inputs_of(mechanism: Mechanism, data: ContextData) -> list[Float[np.ndarray, "n _"]]:
+    """The columns by which each variable enters the regressions of others: itself, or features of its curves."""
+    columns = [data.x[:, i : i + 1] for i in range(data.n_variables)]
+    if not isinstance(mechanism, AdditiveProcess):
+        return columns
+    kernel = split(mechanism.kernels[0])[1]
+    return [kernel_features(kernel, column, 0.0, SINGLE_RANK) for column in columns]
+
+
 class _Regressions:
     """Least squares given parents and kinds of effect, each made once."""
 
-    def __init__(self, data: ContextData, drift: ContextDrift) -> None:
+    def __init__(self, data: ContextData, inputs: list[Float[np.ndarray, "n _"]], drift: ContextDrift) -> None:
+        self.inputs = inputs
         self.data, self.drifts, self.same_noise = data, max(drift.stds) > 0, bool((drift.noise_ratios == 1).all())
         self.block = data.block
         self.made: dict[tuple[int, bytes, bytes], tuple[np.ndarray, np.ndarray]] = {}
@@ -282,9 +296,10 @@ class _Regressions:
             of_own = parents if kind[k] == EffectKind.SOFT else parents[:0]
             parts.append((np.flatnonzero(context == k), context, of_own))
         for rows, groups, regressors in parts:
-            if len(rows) >= _MIN_ROWS + len(regressors):
+            z = np.concatenate([x[rows, :0], *(self.inputs[i][rows] for i in regressors)], axis=1)
+            if len(rows) >= _MIN_ROWS + z.shape[1]:
                 block = None if self.block is None else self.block[rows]
-                left[rows], fitted[rows] = _least_squares(x[rows][:, regressors], x[rows, node], groups[rows], block)
+                left[rows], fitted[rows] = _least_squares(z, x[rows, node], groups[rows], block)
         return left, fitted
 
 

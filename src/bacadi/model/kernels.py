@@ -344,7 +344,9 @@ class AdditiveKernel(AbstractKernel):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not len(self.part.line_units(1).bias):
-            raise ConfigError("The part of an additive kernel is of type rbf or network; add constant and linear parts.")
+            raise ConfigError(
+                "The part of an additive kernel is of type rbf or network; add constant and linear parts."
+            )
 
     def __call__(self, a: Rows, b: OtherRows) -> Covariance:
         total = np.zeros((*a.shape[:-1], b.shape[-2]))

@@ -29,6 +29,7 @@ _MECHANISMS = {
     "linear": "a linear function of its direct causes, with Gaussian noise",
     "bge": "a linear function of its direct causes, with Gaussian noise and all parameters integrated out (BGe)",
     "nonlinear": "a small neural network of its direct causes, with Gaussian noise",
+    "additive": "a sum of curves, one for each of its direct causes, with Gaussian noise",
     "gaussian-process": "a smooth function of its direct causes (a Gaussian process), with Gaussian noise",
 }
 _EFFECTS = {
