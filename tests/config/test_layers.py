@@ -16,7 +16,8 @@ from bacadi.inference.fit import default_method, resolve
 from bacadi.inference.mcmc.method import MCMC
 from bacadi.inference.svgd.method import SVGD
 from bacadi.model.effects import EffectMixture, ScaleGaussian, ShiftGaussian, SoftGaussian
-from bacadi.model.integrated import GaussianProcess
+from bacadi.model.integrated import AutoMechanism, GaussianProcess
+from bacadi.model.linear import LinearGaussian
 from bacadi.model.model import Model
 from bacadi.model.neural import STANDARDIZED_SCALES, NeuralGaussian
 from bacadi.model.priors import ScaleFree
@@ -101,12 +102,17 @@ def test_the_record_holds_what_the_method_reads(method: str) -> None:
 
 
 def test_the_default_preset_is_the_default_of_the_classes() -> None:
-    chosen = configure()
-    assert (chosen.model, chosen.method, chosen.name, chosen.preset) == (Model(), MCMC(), "mcmc", "default")
-    assert configure("auto", "default").model == Model() and configure("exact").method == Exact()
+    """But for the mechanism, which the default leaves open where the method can choose it by evidence."""
+    chosen, usual = configure(), Model(mechanism=AutoMechanism())
+    assert (chosen.model, chosen.method, chosen.name, chosen.preset) == (usual, MCMC(), "mcmc", "default")
+    assert configure("auto", "default").model == usual and configure("exact").method == Exact()
+    assert configure(flags={"--model": "linear"}).model == configure("svgd", "default").model == Model()
+    assert configure("mcmc", "paper").model.mechanism == configure("svgd").model.mechanism
+    of_file = {"model": {"mechanism": {"weight_prior_std": 3.0}}}, "a file"
+    assert configure(file=of_file).model.mechanism == LinearGaussian(weight_prior_std=3.0)
     assert configure("svgd", "paper").method == SVGD()
     assert configure("svgd").preset == "paper" and configure("exact").preset == "default"
-    assert resolve(None, None) == (Model(), MCMC())
+    assert resolve(None, None) == (usual, MCMC())
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
@@ -263,7 +269,7 @@ def test_every_choice_of_the_collapsed_methods_can_be_made(tmp_path: Path) -> No
     chosen = configure(preset="paper", file=written(tmp_path, text))
     model, method = chosen.model, chosen.method
     assert isinstance(model.mechanism, GaussianProcess) and model.standardize_within
-    assert [kernel.lengthscale for kernel in model.mechanism.kernels] == [0.5, 3.0]
+    assert [kernel.part.lengthscale for kernel in model.mechanism.kernels] == [0.5, 3.0]
     assert isinstance(model.effect, EffectMixture) and model.effect.shares == (0.4, 0.3, 0.2, 0.1)
     assert model.effect.effects[1:] == (ShiftGaussian(2.0), ScaleGaussian((0.1, 9.0)), SoftGaussian())
     assert (method.n_draws, method.n_replicas, method.n_sweeps, method.time_budget) == (10, 3, 11, 9.5)

@@ -13,14 +13,17 @@ from bacadi.inference.auto import EVERYWHERE, LIKELIER, MOVED, UNKNOWN, UNSEEN, 
 from bacadi.inference.fit import _problem
 from bacadi.model.certainty import Coarsening
 from bacadi.model.effects import HardGaussian
+from bacadi.model.integrated import AdditiveProcess, AutoMechanism
+from bacadi.model.linear import LinearGaussian
+from bacadi.model.mechanism import Mechanism
 from bacadi.model.model import Model
 from bacadi.simulate import Interventions, SyntheticSpec, Task, simulate
 from bacadi.simulate.synthetic import HardAt, LinearTruth, NeuralTruth
 from bacadi.simulate.violations import MeasurementNoise, drawn_again
 
 
-def chosen(data: ContextData, known: np.ndarray | None = None) -> Chosen:
-    return chosen_model(_problem(data, Model(), None, known, 0))
+def chosen(data: ContextData, known: np.ndarray | None = None, mechanism: Mechanism | None = None) -> Chosen:
+    return chosen_model(_problem(data, Model(mechanism=mechanism or LinearGaussian()), None, known, 0))
 
 
 def task(seed: int, rows: int = 4, mean: float | None = None) -> Task:
@@ -86,3 +89,44 @@ def test_knock_outs_to_a_constant_are_hard() -> None:
     contexts = Interventions(rows_per_context=10, effect=HardAt(-2.0, 1e-6))
     found = chosen(simulate(SyntheticSpec(8, n_observational=100, interventions=contexts), 4).data)
     assert isinstance(found.model.effect, HardGaussian) and found.effects["hard"] > found.effects["soft"]
+
+
+def chain_of_curves(seed: int) -> ContextData:
+    """Eight variables, each two thirds of a sine of the one before; every context sets one of them."""
+    rng = np.random.default_rng(seed)
+    context = np.repeat(np.arange(9), [400, *[40] * 8])
+    x = 0.3 * rng.normal(size=(len(context), 8))
+    for j in range(8):
+        x[:, j] += rng.normal(size=len(x)) if j == 0 else 2 * np.sin(1.5 * x[:, j - 1])
+        x[context == j + 1, j] = 1.5 + 0.3 * rng.normal(size=40)
+    names, contexts = tuple(f"x{j}" for j in range(8)), tuple(f"c{k}" for k in range(8))
+    return ContextData(x, context, names, contexts, "obs")
+
+
+@pytest.mark.parametrize("kind", ["lines", "curves", "noisy parents"])
+def test_mechanisms_that_are_left_open_are_lines_unless_shape_is_what_they_lack(kind: str) -> None:
+    """Noise in the parents bends what is seen of a line, which curves would explain, and is no reason for them."""
+    contexts = Interventions(n_contexts=10, rows_per_context=80)
+    noise = MeasurementNoise() if kind == "noisy parents" else None
+    spec = SyntheticSpec(10, n_observational=400, interventions=contexts, violation=noise)
+    data = chain_of_curves(2) if kind == "curves" else simulate(spec, 2).data
+    found = chosen(data, mechanism=AutoMechanism())
+    assert isinstance(found.model.mechanism, AdditiveProcess) == (kind == "curves")
+    assert any("a curve for each" in line for line in found.words()) == (kind == "curves")
+    assert found.attrs()["chosen"]["nats"]["mechanisms"]["curves"] == found.curves
+    if kind == "lines":
+        assert found.model.mechanism == AutoMechanism.lines and found.model == chosen(data).model
+
+
+def test_weak_causes_have_a_prior_of_their_own() -> None:
+    """Weights of a third of the noise, one in three pairs joined: the usual prior takes most of them for unlikely."""
+    rng = np.random.default_rng(0)
+    weight = np.triu(rng.random((12, 12)) < 0.3, 1) * rng.choice([-0.35, 0.35], size=(12, 12))
+    context = np.repeat(np.arange(3), [400, 40, 40])
+    x = np.zeros((len(context), 12))
+    for j in range(12):
+        x[:, j] = x @ weight[:, j] + rng.normal(size=len(x))
+        x[context == 1 + j % 2, j] += 6.0 * (j < 2)
+    names = tuple(f"x{j}" for j in range(12))
+    found = chosen(ContextData(x, context, names, ("a", "b"), "obs"), mechanism=AutoMechanism())
+    assert found.model.mechanism == AutoMechanism.weak and any("causes are weak" in line for line in found.words())

@@ -58,6 +58,7 @@ from bacadi.model.certainty import MOVES, RATIOS, SLOPES, Coarsening, ContextDri
 from bacadi.model.effects import AutoEffect, Effect, HardGaussian, ShiftGaussian, moments
 from bacadi.model.integrated import AdditiveProcess, AutoMechanism
 from bacadi.model.linear import LinearGaussian
+from bacadi.model.mechanism import Mechanism
 from bacadi.model.model import Model
 from bacadi.model.neural import NeuralGaussian
 from bacadi.model.noise import InferredNoise, scale_free
@@ -208,7 +209,9 @@ def chosen_model(problem: Problem, over: Callable[[], bool] = never) -> Chosen:
     told = problem.knowledge.effects is not None
     kinds = effect.candidates if isinstance(effect, AutoEffect) and not told else (first.effect,)
     found = _chosen(problem, first, kinds, structure, over)
-    return _reconsidered(problem, found, mechanism, kinds, structure, over) if first.mechanism != mechanism else found
+    if isinstance(mechanism, AutoMechanism):
+        return _reconsidered(problem, found, mechanism, kinds, structure, over)
+    return found
 
 
 def _reconsidered(
@@ -227,7 +230,7 @@ def _reconsidered(
     now, plain = _log_posterior(problem, lines, structure), lines.replace(drift=drift)
     weak = _log_posterior(problem, plain.replace(mechanism=open_to.weak), structure) - now
     curves = math.nan
-    if _has_room(data) and not over():
+    if _has_room(data) and not any(drift.slopes if drift else ()) and not over():
         # Curves and lines have other priors of intercepts and noise: curves have to be better than lines with theirs.
         like = _pinned(problem, plain.replace(mechanism=open_to.curves.straight()), structure)
         curved = _pinned(problem, plain.replace(mechanism=open_to.curves), structure)
@@ -290,7 +293,7 @@ def _chosen(
         return Chosen(best, data.weight, by_kind, {}, inflation.size, inflated)
     curved = isinstance(first.mechanism, AdditiveProcess)
     drifts = {"same": ContextDrift(), NOISE: RATIOS, MOVED: MOVES}
-    drifts |= {EVERYWHERE: SLOPES} if not curved and _has_intercept(problem, first) else {}
+    drifts |= {EVERYWHERE: SLOPES} if not curved and _has_intercept(first.mechanism, data) else {}
     if problem.scaled_knowledge.target_count_log is not None:
         drifts = {key: drift.replace(bend=0.0) for key, drift in drifts.items()}
     # A target that is taken for hard says nothing of slopes: only what is untouched does.
@@ -322,11 +325,13 @@ def _chosen(
     return Chosen(best, data.weight, compared, slopes, inflation.size, inflated, one_way, limit, networks)
 
 
-def _has_intercept(problem: Problem, model: Model) -> bool:
-    return bool(collapse(model, problem.standardized, problem.scaled_knowledge).evidence.tables.prior.n_fixed)
+def _has_intercept(mechanism: Mechanism, data: ContextData) -> bool:
+    """Whether slopes may drift, which needs an intercept."""
+    return data.block is not None or getattr(mechanism, "intercept_prior_std", 1.0) is not None
 
 
 def _networks(model: Model) -> Model:
+    """The same with networks, which take a plain drift alone."""
     return model.replace(mechanism=NeuralGaussian(), drift=ContextDrift())
 
 

@@ -1,5 +1,7 @@
 """Mechanisms whose parameters are integrated out: BGe and Gaussian processes. They have evidence and no density."""
 
+from typing import ClassVar
+
 from bacadi.config.choices import option
 from bacadi.errors import ConfigError
 from bacadi.model.kernels import RBF, AbstractKernel, AdditiveKernel, Constant, LinearKernel, NetworkKernel, Sum
@@ -93,6 +95,6 @@ class AutoMechanism(Mechanism):
     (0.1, 1.0, 30.0)
     """
 
-    lines: LinearGaussian = LinearGaussian()
-    weak: LinearGaussian = LinearGaussian(noise=scale_free().replace(widths=(0.1, 1.0, 30.0)))
-    curves: AdditiveProcess = AdditiveProcess()
+    lines: ClassVar[LinearGaussian] = LinearGaussian()
+    weak: ClassVar[LinearGaussian] = LinearGaussian(noise=scale_free().replace(widths=(0.1, 1.0, 30.0)))
+    curves: ClassVar[AdditiveProcess] = AdditiveProcess()

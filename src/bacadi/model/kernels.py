@@ -363,8 +363,8 @@ class AdditiveKernel(AbstractKernel):
         inputs = np.repeat(np.arange(n_variables), len(own.bias))
         weight = np.zeros((len(inputs), n_variables))
         weight[np.arange(len(inputs)), inputs] = np.tile(own.weight[:, 0], n_variables)
-        repeated = (np.tile(array, n_variables) for array in (own.bias, own.scale))
-        return Units(weight, *repeated, inputs, own.logistic, False)
+        bias, scale = np.tile(own.bias, n_variables), np.tile(own.scale, n_variables)
+        return Units(weight, bias, scale, inputs, own.logistic, False)
 
     def weight_variances(self, units: Units, parents: Bool[np.ndarray, " d"]) -> WeightVariances:
         hidden, constant, _ = self.part.weight_variances(units, np.ones(1, bool))
