@@ -78,7 +78,7 @@ SIZES = (3.0, 10.0, 30.0)  # of effects that go one way, in standard deviations 
 MOST_CURVED = 50  # variables up to which curves are compared with lines, since functions of all draws are kept
 MOST_PRODUCTS = 5e7  # sums of products of their features, likewise
 CLEARLY = 50.0  # nats by which curves have to be better than lines
-WEAK = 3.0  # nats per variable by which lines of weak causes have to: clean tasks gain 1.4, gene expression 3.5 to 4.2
+WEAK = 3.0  # nats per variable by which lines of weak causes have to: clean tasks gain 1.4 to 1.7, gene expression 3.5 to 4.7
 ONE_WAY = 0.6  # of the targets found have to move the same way for that to be tried
 
 
