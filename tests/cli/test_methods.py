@@ -55,7 +55,8 @@ def test_every_method_writes_the_files(method: str, run: Run, plain: list[str]) 
     if chosen in ("mcmc", "exact"):  # the data chose what was left open
         assert asked["model"]["effect"]["type"] == asked["model"]["drift"] == "auto"
         assert used["model"]["effect"]["type"] in ("hard", "shift", "soft") and used["model"]["drift"] != "auto"
-        asked["model"] |= {name: used["model"][name] for name in ("effect", "drift")}
+        assert asked["model"]["mechanism"] == {"type": "auto"} and used["model"]["mechanism"]["type"] == "linear"
+        asked["model"] |= {name: used["model"][name] for name in ("mechanism", "effect", "drift")}
     assert used == asked
     assert events(folder)[:2] == ["start", "opening"] and events(folder)[-1] == "done"
 

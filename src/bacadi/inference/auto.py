@@ -47,8 +47,6 @@ from bacadi.config.codec import encode
 from bacadi.data.contexts import ContextData
 from bacadi.data.text import counted
 from bacadi.evidence.collapsed import never
-from bacadi.evidence.gp.evidence import AdditiveEvidence
-from bacadi.evidence.gp.nystrom import SINGLE_RANK
 from bacadi.evidence.reading import collapse
 from bacadi.inference.completion import searched
 from bacadi.inference.mcmc.start import Structure
@@ -78,7 +76,7 @@ SIZES = (3.0, 10.0, 30.0)  # of effects that go one way, in standard deviations 
 MOST_CURVED = 50  # variables up to which curves are compared with lines, since functions of all draws are kept
 MOST_PRODUCTS = 5e7  # sums of products of their features, likewise
 CLEARLY = 50.0  # nats by which curves have to be better than lines
-WEAK = 3.0  # nats per variable by which lines of weak causes have to: clean tasks gain 1.4 to 1.7, gene expression 3.5 to 4.7
+WEAKER = 25.0  # nats by which lines of weak causes have to, beyond what they gain without any cause
 ONE_WAY = 0.6  # of the targets found have to move the same way for that to be tried
 
 
@@ -228,7 +226,10 @@ def _reconsidered(
     # What bends or drifts with lines may be what another prior or shape explains.
     drift = lines.drift if model.drift is not None or found.drifts_plainly else ContextDrift()
     now, plain = _log_posterior(problem, lines, structure), lines.replace(drift=drift)
-    weak = _log_posterior(problem, plain.replace(mechanism=open_to.weak), structure) - now
+    # Intercepts, which every variable has, gain as well by a narrow prior, and say nothing of causes.
+    weak, alone = plain.replace(mechanism=open_to.weak), structure._replace(graph=np.zeros_like(structure.graph))
+    weaker = _log_posterior(problem, weak, structure) - now
+    weaker -= _log_posterior(problem, weak, alone) - _log_posterior(problem, plain, alone)
     curves = math.nan
     if _has_room(data) and not any(drift.slopes if drift else ()) and not over():
         # Curves and lines have other priors of intercepts and noise: curves have to be better than lines with theirs.
@@ -244,16 +245,17 @@ def _reconsidered(
             # Where curves change all the same and networks explain no more, it is not shape that lines lack: noise in
             # the parents bends what is seen of a line.
             if with_curves.drifts_plainly or with_curves.networks > 0:
-                return replace(with_curves, weak=weak, curves=curves)
-    if weak > WEAK * data.n_variables and not over():
+                return replace(with_curves, weak=weaker, curves=curves)
+    if weaker > WEAKER and not over():
         first = problem.model.replace(mechanism=open_to.weak, effect=kinds[0])
-        better = _searched(problem, plain.replace(mechanism=open_to.weak), structure, over)
-        found = _chosen(problem, first, kinds, better, over)
-    return replace(found, weak=weak, curves=curves)
+        found = _chosen(problem, first, kinds, _searched(problem, weak, structure, over), over)
+    return replace(found, weak=weaker, curves=curves)
 
 
 def _has_room(data: ContextData) -> bool:
     """Whether curves may be compared: their sums, and the functions of all draws, have to fit into memory."""
+    from bacadi.evidence.gp.nystrom import SINGLE_RANK
+
     groups = 1 if data.weight is None else data.n_variables
     sums = groups * (data.n_contexts + 1) * ((SINGLE_RANK + 1) * data.n_variables + 1) ** 2
     return data.n_variables <= MOST_CURVED and sums <= MOST_PRODUCTS
@@ -261,6 +263,9 @@ def _has_room(data: ContextData) -> bool:
 
 def _pinned(problem: Problem, model: Model, structure: Structure) -> Model:
     """The model with the likeliest of the kernels and noise ratios of its curves alone, given a structure."""
+    # Loaded where it is asked for: lines do not have to wait for the modules of the Gaussian processes.
+    from bacadi.evidence.gp.evidence import AdditiveEvidence
+
     evidence = collapse(model, problem.standardized, problem.scaled_knowledge).evidence
     fitted = evidence.fit_hyperparameters(structure.graph, np.minimum(structure.states, 1))
     assert isinstance(fitted, AdditiveEvidence)

@@ -25,8 +25,6 @@ from bacadi.data.labelled import Labelled
 from bacadi.data.text import counted, quoted
 from bacadi.evidence.collapsed import EffectKind
 from bacadi.evidence.effects import effect_states
-from bacadi.evidence.gp.factor import split
-from bacadi.evidence.gp.nystrom import SINGLE_RANK, kernel_features
 from bacadi.inference.method import Problem
 from bacadi.model.certainty import ContextDrift
 from bacadi.model.integrated import AdditiveProcess, BGe
@@ -258,6 +256,9 @@ def inputs_of(mechanism: Mechanism, data: ContextData) -> list[Float[np.ndarray,
     columns = [data.x[:, i : i + 1] for i in range(data.n_variables)]
     if not isinstance(mechanism, AdditiveProcess):
         return columns
+    from bacadi.evidence.gp.factor import split
+    from bacadi.evidence.gp.nystrom import SINGLE_RANK, kernel_features
+
     kernel = split(mechanism.kernels[0])[1]
     return [kernel_features(kernel, column, 0.0, SINGLE_RANK) for column in columns]
 
