@@ -138,8 +138,14 @@ def _plain_axes(axes: "Axes", axis: str) -> None:
 
 
 def boxes(study: Study, pairs: Pairs) -> "Figure":
-    """A row of panels for each set of tasks, a panel for each metric, a line for each method."""
+    """A row of panels for each set of tasks, a panel for each metric, a line for each method.
+
+    Of one method alone there is one row, with a line for each set of tasks.
+    """
     metrics, panels = study.figure.metrics or study.metrics, _groups(study, pairs)
+    if all(len(groups) == 1 for groups in panels.values()):  # of one method the sets of tasks are the lines
+        title = next(iter(panels.values()))[0].title
+        panels = {title: [group._replace(title=name) for name, (group,) in panels.items()]}
     height = sum(0.75 + 0.27 * len(groups) for groups in panels.values()) + 0.75
     note = (
         "one dot per task; line: median, box: quartiles, whiskers: 5 to 95 %; open diamond: published, with 5 to 95 %"
