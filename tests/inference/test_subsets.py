@@ -267,7 +267,7 @@ def test_mcmc_agrees_with_the_sums(d: int, over_orders: bool) -> None:
     A false-alarm rate of 1.2 % for the 192 marginals of d = 12; a probability that few draws can speak of is granted
     4 draws more.
     """
-    data, model = some_data(1, d, (30, 10, 10, 10)), Model(graph_prior=OrderedErdosRenyi()) if over_orders else None
+    data, model = some_data(1, d, (30, 10, 10, 10)), Model(graph_prior=OrderedErdosRenyi()) if over_orders else Model()
     exact, sampled = fit(data, model, Exact(n_draws=10)), fit(data, model, MCMC(n_draws=4000, n_sweeps=6000))
     assert sampled.attrs["converged"]
     for kind in ("edge", "target"):
