@@ -121,7 +121,7 @@ class Chosen:
             lines.append(
                 f"mechanisms: a curve for each direct cause, chosen by evidence (lines {-self.curves:.0f} nats)"
             )
-        elif isinstance(self.model.mechanism, LinearGaussian) and self.model.mechanism == AutoMechanism().weak:
+        elif not math.isnan(self.weak) and self.model.mechanism == AutoMechanism.weak:
             lines.append(f"causes are weak beside the noise (better by {self.weak:.0f} nats than the usual prior)")
         if self.one_way > LIKELIER and isinstance(effect, HardGaussian):
             where = "down" if effect.mean_prior_mean < 0 else "up"
