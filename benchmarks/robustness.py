@@ -4,11 +4,11 @@
     python benchmarks/robustness.py all --tree before=/path/to/src --tree now=src --json rows.json
     python benchmarks/robustness.py shifts --variant plain= --variant soft="--config soft.toml"
 
-Arguments name kinds of tasks (`--help` lists them; `all` is every violation, `real` all of Sachs and DREAM4), each of
-which breaks one assumption: d = 20, linear, 400 observational rows and 20 contexts of 80, 16 of them with one hard
-target, unless the violation says otherwise. The whole command runs, with its defaults and what `--config` or
-`--variant NAME=OPTIONS` add, on the same table for every variant and tree (`--tree`, as in benchmarks/mixing.py). Tasks
-start at seed 9000.
+Arguments name kinds of tasks (`--help` lists them; `all` is every violation, `real` all of Sachs and DREAM4, `clean`
+tasks of the studies that follow the model). A violation breaks one assumption: d = 20, linear, 400 observational rows
+and 20 contexts of 80, 16 of them with one hard target, unless the violation says otherwise. The whole command runs,
+with its defaults and what `--config` or `--variant NAME=OPTIONS` add, on the same table for every variant and tree
+(`--tree`, as in benchmarks/mixing.py). Tasks start at seed 9000.
 
 Columns, all read from the files of a run: pairs of context and variable that are no target and are named with
 p >= .9 and with p > .5; all names (p > .5); average precision of edges and targets by probability; the share of
@@ -32,7 +32,7 @@ import numpy as np
 import pandas as pd
 from mixing import Tree, as_json, probabilities, write_table
 from mixing_tasks import Case, simulated
-from robustness_tasks import FIRST_SEED, VIOLATIONS, Trial, kinds
+from robustness_tasks import CLEAN_TASKS, FIRST_SEED, VIOLATIONS, Trial, kinds
 
 import bacadi
 from bacadi.data.contexts import ContextData
@@ -54,6 +54,7 @@ COLUMNS = (
     *("converged", "seconds", "CPU-s", "ECE edges", "ECE targets"),
 )
 REAL = ("sachs-sham", "sachs-log-sham", "sachs", "dream4", "dream4-one-row", "dream4-labels", "dream4-one-row-labels")
+GROUPS = {"all": tuple(VIOLATIONS), "clean": CLEAN_TASKS, "real": REAL}
 
 
 class Variant(NamedTuple):
@@ -186,7 +187,7 @@ def variants(chosen: argparse.Namespace) -> list[Variant]:
 def main() -> None:
     every = kinds(Path(__file__).resolve().parent.parent.parent / "shared" / "data")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    named = [*every, "all", "real"]
+    named = [*every, *GROUPS]
     parser.add_argument("kinds", nargs="+", choices=named, metavar="KIND", help=", ".join(named))
     parser.add_argument("--tree", type=Tree.parse, action="append", metavar="NAME=SRC[:CACHE]", help="default: now")
     parser.add_argument("--variant", action="append", metavar="NAME=OPTIONS", help="options of `bacadi fit`")
@@ -198,7 +199,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, default=None, help="keep the rows in this file, renewed after each kind")
     chosen = parser.parse_args()
     every = every if chosen.shared is None else kinds(chosen.shared)
-    names = [n for name in chosen.kinds for n in {"all": list(VIOLATIONS), "real": REAL}.get(name, [name])]
+    names = [n for name in chosen.kinds for n in GROUPS.get(name, (name,))]
     # Threads of linear algebra would only compete with those of the sampler.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     rows: list[dict[str, Any]] = []
