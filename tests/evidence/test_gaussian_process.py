@@ -211,7 +211,7 @@ BOTH = pytest.mark.parametrize("kind", [FeatureEvidence, DenseEvidence])
 def _all_features(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many features as there are rows, until rounding is all that is left."""
     monkeypatch.setattr(features, "ERROR", 1e-10)
-    monkeypatch.setattr(nystrom, "CANDIDATES", 1000)
+    monkeypatch.setattr(nystrom, "ROUNDING", 0.0)
 
 
 @BOTH

@@ -257,10 +257,10 @@ def inputs_of(mechanism: Mechanism, data: ContextData) -> list[Float[np.ndarray,
     if not isinstance(mechanism, AdditiveProcess):
         return columns
     from bacadi.evidence.gp.factor import split
-    from bacadi.evidence.gp.nystrom import SINGLE_RANK, kernel_features
+    from bacadi.evidence.gp.nystrom import single_features
 
     kernel = split(mechanism.kernels[0])[1]
-    return [kernel_features(kernel, column, 0.0, SINGLE_RANK) for column in columns]
+    return [single_features(kernel, column, 0.0) for column in columns]
 
 
 class _Regressions:
