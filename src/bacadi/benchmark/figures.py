@@ -243,7 +243,7 @@ def lines(study: Study, pairs: Pairs) -> "Figure":
             axes.set_ylim(-0.03, 1.03)
         else:
             axes.set_ylim(bottom=0)
-    axes.legend(frameon=False, fontsize=7, loc="best")
+    axes.legend(framealpha=0.85, edgecolor="none", fontsize=7, loc="best")
     return figure
 
 

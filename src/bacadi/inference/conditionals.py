@@ -108,18 +108,27 @@ def most_draws(d: int, max_draws: int = MAX_DRAWS) -> int:
     return max(min(max_draws, int(MAX_NUMBERS / d**2)), 1)
 
 
+def most_choices(evidence: AbstractEvidence) -> float:
+    """Local choices that are looked at, at most, though one draw always is."""
+    d, each = evidence.n_variables, evidence.n_variables + evidence.n_contexts * (evidence.states.n_states - 1)
+    return max(MAX_COSTLY_SCORES / each, d) if evidence.costly else max(MAX_SCORES / each, 3 * d)
+
+
+def local_choices(graphs: Graphs, states: States) -> list[_LocalChoices]:
+    """The local choices of all nodes in some draws."""
+    return [_distinct(graphs[:, :, node], states[:, :, node]) for node in range(graphs.shape[1])]
+
+
 def _chosen(
     evidence: AbstractEvidence, graphs: Graphs, states: States, max_draws: int
 ) -> tuple[Int[np.ndarray, " used"], list[_LocalChoices]]:
     """The draws that are used, and the local choices of all nodes in them."""
-    d, m, n_states = evidence.n_variables, evidence.n_contexts, evidence.states.n_states
-    each = d + m * (n_states - 1)
-    allowed = MAX_COSTLY_SCORES / each if evidence.costly else max(MAX_SCORES / each, 3 * d)
+    d = evidence.n_variables
     n = min(len(graphs), most_draws(d, max_draws))
     while True:
         at = np.linspace(0, len(graphs) - 1, n).round().astype(int)
-        local = [_distinct(graphs[at, :, node], states[at, :, node]) for node in range(d)]
-        if n == 1 or sum(len(choices.parents) for choices in local) <= allowed:
+        local = local_choices(graphs[at], states[at])
+        if n == 1 or sum(len(choices.parents) for choices in local) <= most_choices(evidence):
             return at, local
         n = max(n // 2, 1)
 

@@ -14,7 +14,7 @@ from bacadi.evidence.collapsed import CollapsedPosterior
 from bacadi.evidence.reading import collapse
 from bacadi.inference.checkpoint import checkpoint_of
 from bacadi.inference.collapsed import AbstractCollapsedMethod, drawn_targets, flat, posterior_fields
-from bacadi.inference.conditionals import log_odds, most_draws
+from bacadi.inference.conditionals import local_choices, log_odds, most_choices, most_draws
 from bacadi.inference.method import STARTING, Monitor, Problem
 from bacadi.model.integrated import GaussianProcess
 from bacadi.model.model import Model
@@ -132,24 +132,30 @@ class MCMC(AbstractCollapsedMethod):
 def seconds_to_finish(problem: Problem, collapsed: CollapsedPosterior, structures: Sequence["Structure"]) -> "Finish":
     """How long it takes from the last sweep to the end: diagnostics, parameters of the draws, files.
 
-    Measured on a few structures, once the code for them is loaded; the rest is a matter of size.
+    Measured on a few structures, once the code for them is loaded; the rest is a matter of size. Where scores are
+    costly, what structures have in common is made once, and the time is by the choices of single nodes that differ.
     """
     from bacadi.inference.mcmc.run import Finish
 
+    graphs, states = (np.stack([structure[part] for structure in structures]) for part in (0, 1))
     for n in (1, 4, 32):
-        few, begin = structures[:n], time.monotonic()
-        graphs, states = (np.stack([structure[part] for structure in few])[None] for part in (0, 1))
-        fields = posterior_fields(np.random.default_rng(0), problem, collapsed, graphs, states)
+        few, begin = np.linspace(0, len(graphs) - 1, min(n, len(graphs))).astype(int), time.monotonic()
+        fields = posterior_fields(np.random.default_rng(0), problem, collapsed, graphs[None, few], states[None, few])
         took, begin = time.monotonic() - begin, time.monotonic()
-        log_odds(collapsed, graphs[0], states[0])
+        log_odds(collapsed, graphs[few], states[few])
         odds = time.monotonic() - begin
         if took + odds > _LOOK_SECONDS:
             break
     size = sum(labelled.values.nbytes for labelled in fields["parameters"].values()) / len(few)
-    d, m = problem.data.n_variables, problem.data.n_contexts
+    (d, m), evidence = (problem.data.n_variables, problem.data.n_contexts), collapsed.evidence
+    looked, every = (
+        sum(len(choices.parents) for choices in local_choices(graphs[at], states[at])) for at in (few, slice(None))
+    )
+    share = every / looked / len(graphs) if evidence.costly else 1 / len(few)
     # Structures of all temperatures share less than draws do, so that this is more than enough for their odds.
-    fixed = 0.5 + _SECONDS_PER_PAIR * d * (d + m) + odds * most_draws(d) / len(few)
-    return Finish(fixed, 1.1 * (took / len(few) + _SECONDS_PER_BYTE * size))
+    more = min(most_draws(d) / len(few), max(most_choices(evidence) / looked, 1.0))
+    fixed = 0.5 + _SECONDS_PER_PAIR * d * (d + m) + odds * more
+    return Finish(fixed, 1.1 * (took * share + _SECONDS_PER_BYTE * size))
 
 
 class LadderPlan(NamedTuple):

@@ -219,9 +219,10 @@ class TemperingRun:
     def _has_more_time(self, budget: float) -> bool:
         """Measure on draws, once the time that was guessed is over, what the end will take: go on if there is time
         left, and keep fewer draws if there is too little."""
-        few = [draw for replica in self.replicas for draw in evenly(replica.draws, 16)]
+        n = self.wanted if self.collapsed.evidence.costly else 16
+        some = [draw for replica in self.replicas for draw in evenly(replica.draws, n)]
         d, m = self.data.n_variables, self.data.n_contexts
-        draws = [Structure(*pair) for pair in zip(unpacked_graphs(few, d), unpacked_states(few, (m, d)), strict=True)]
+        draws = [Structure(*pair) for pair in zip(unpacked_graphs(some, d), unpacked_states(some, (m, d)), strict=True)]
         if not draws or self.looks == 0:
             return False
         self.looks -= 1
