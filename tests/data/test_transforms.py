@@ -85,7 +85,7 @@ def test_auto_takes_logarithms_of_what_is_multiplicative() -> None:
     z = (task.x - task.x.mean(axis=0)) / task.x.std(axis=0)
     found = replace(task, x=np.exp(z)).transformed("auto")
     assert set(found.transforms.names) == {"log"} and np.allclose(found.x, z)
-    assert "logarithm, because it is positive and skewed" in found.transforms.words(found.variables)[0]
+    assert "logarithm, because values are positive and skewed" in found.transforms.words(found.variables)[0]
 
 
 def test_auto_takes_no_ranks_where_they_would_bend() -> None:

@@ -217,10 +217,10 @@ def _decided(
     for at, j in enumerate(auto):
         decided[j] = NONE
         if to_log[at]:
-            decided[j], reasons[j] = "log", "it is positive and skewed within contexts"
+            decided[j], reasons[j] = "log", "values are positive and skewed within contexts"
         elif (raw.skewed[at] or raw.spike[at]) and not bends[at]:
             decided[j] = NORMAL_SCORES
-            reasons[j] = "many rows share one value" if raw.spike[at] else "it is skewed within contexts"
+            reasons[j] = "many rows share one value" if raw.spike[at] else "values are skewed within contexts"
     return tuple(decided), tuple(reasons)
 
 
