@@ -137,6 +137,9 @@ def seconds_to_finish(problem: Problem, collapsed: CollapsedPosterior, structure
     """
     from bacadi.inference.mcmc.run import Finish
 
+    (d, m), evidence = (problem.data.n_variables, problem.data.n_contexts), collapsed.evidence
+    if not evidence.costly:
+        structures = structures[:32]
     graphs, states = (np.stack([structure[part] for structure in structures]) for part in (0, 1))
     for n in (1, 4, 32):
         few, begin = np.linspace(0, len(graphs) - 1, min(n, len(graphs))).astype(int), time.monotonic()
@@ -147,13 +150,13 @@ def seconds_to_finish(problem: Problem, collapsed: CollapsedPosterior, structure
         if took + odds > _LOOK_SECONDS:
             break
     size = sum(labelled.values.nbytes for labelled in fields["parameters"].values()) / len(few)
-    (d, m), evidence = (problem.data.n_variables, problem.data.n_contexts), collapsed.evidence
-    looked, every = (
-        sum(len(choices.parents) for choices in local_choices(graphs[at], states[at])) for at in (few, slice(None))
-    )
-    share = every / looked / len(graphs) if evidence.costly else 1 / len(few)
     # Structures of all temperatures share less than draws do, so that this is more than enough for their odds.
-    more = min(most_draws(d) / len(few), max(most_choices(evidence) / looked, 1.0))
+    share, more = 1 / len(few), most_draws(d) / len(few)
+    if evidence.costly:
+        looked, every = (
+            sum(len(choices.parents) for choices in local_choices(graphs[at], states[at])) for at in (few, slice(None))
+        )
+        share, more = every / looked / len(graphs), min(more, max(most_choices(evidence) / looked, 1.0))
     fixed = 0.5 + _SECONDS_PER_PAIR * d * (d + m) + odds * more
     return Finish(fixed, 1.1 * (took * share + _SECONDS_PER_BYTE * size))
 
