@@ -24,7 +24,7 @@ from bacadi.model.kernels import RBF, AdditiveKernel, Constant, Functions, Linea
 from bacadi.model.model import Model
 
 KERNEL = curves(1.0, 1.0)
-NOISE = NoisePrior(None, 1.0, 0.5, (0.3,))
+NOISE = NoisePrior(None, 1.0, 0.5, ratios=(0.3,))
 
 
 def data_of(counts: list[int], d: int = 4, seed: int = 0) -> ContextData:

@@ -1,7 +1,7 @@
 """The compiled search over causal orders against the plain one, and what it finds."""
 
 from dataclasses import replace
-from itertools import permutations
+from itertools import permutations, product
 
 import numpy as np
 import pytest
@@ -65,15 +65,15 @@ def test_along_an_order_it_finds_what_the_plain_search_finds(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_node_settles_where_nothing_gets_worse_and_all_that_is_known_holds(name: str) -> None:
+def test_no_step_makes_anything_worse_and_all_that_is_known_holds(name: str) -> None:
     collapsed, data, target = problem(task(8, 1), *CASES[name])
     rng = np.random.default_rng(0)
     order = causal_order(rng, mean_shift_z(data), collapsed.prior)
     found, trial = search.along(order, target), search.along(order, target)
     search.search_all(target, found)
-    for node in rng.permutation(8):
-        before, moved = found.score.sum(), search.settle(target, found, trial, node)
-        moved |= search.reconsider(target, found, node)
+    steps = (search.REVERSE, search.SETTLE, search.RECONSIDER)
+    for node, step in product(rng.permutation(8), steps):
+        before, moved = found.score.sum(), search.take_step(target, found, trial, node, step)
         graph, states = found.parents.T.astype(np.int8), np.ascontiguousarray(found.states.T)
         assert found.score.sum() > before if moved else found.score.sum() == before
         np.testing.assert_allclose(found.score.sum(), collapsed.log_posterior(graph, states), rtol=1e-10)
@@ -81,6 +81,7 @@ def test_a_node_settles_where_nothing_gets_worse_and_all_that_is_known_holds(nam
         assert (found.order[found.place] == np.arange(8)).all()
         i, j = np.nonzero(graph)
         assert (found.place[i] < found.place[j]).all()
+        assert not graph[collapsed.prior.forbidden].any() and graph[collapsed.prior.required].all()
 
 
 def test_the_best_of_few_variables_is_the_best_of_all_orders() -> None:

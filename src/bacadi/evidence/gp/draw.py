@@ -16,7 +16,7 @@ from scipy.linalg import solve_triangular
 
 from bacadi.data.labelled import Labelled
 from bacadi.evidence.collapsed import EffectKind, Graphs, States
-from bacadi.evidence.gp.factor import RowNoise, Terms
+from bacadi.evidence.gp.factor import NoisePrior, RowNoise, Terms
 from bacadi.model.kernels import AbstractKernel, Units
 
 if TYPE_CHECKING:
@@ -37,6 +37,16 @@ class NodeRequest(NamedTuple):
     features: Float[np.ndarray, "N used"]
     std: Float[np.ndarray, " C"]
     used: Int[np.ndarray, " used"]
+
+
+class Fit(NamedTuple):
+    """A function given the rows and ρ: the lower root of B, its solution for b, and the terms of log p(y), whose
+    determinant is that but for the noise of the rows."""
+
+    ratio: float
+    root: Float[np.ndarray, "c c"]
+    projected: Float[np.ndarray, " c"]
+    terms: Terms
 
 
 def draw_functions(
@@ -99,17 +109,16 @@ def _draw(
 ) -> tuple[Float[np.ndarray, "size C"], Float[np.ndarray, " size"], Float[np.ndarray, "size M"]]:
     """Weights of the features, standard deviation of the noise and what shift effects add, in each of `size` draws."""
     node, state, noise, features, std, used = request
-    ratio, y = evidence.groups[node].ratio, evidence.rows.x[:, node]
-    own, blocks = evidence.row_weights(node), evidence.blocks * evidence.block_std(node)
+    y, own, blocks = evidence.rows.x[:, node], evidence.row_weights(node), evidence.blocks * evidence.block_std(node)
     columns = np.column_stack([features * std[used], blocks, y])
     n_rows, gram = _gram(columns, own, evidence.rows.start, noise)
-    root = np.linalg.cholesky(gram[:-1, :-1] + ratio * np.eye(len(gram) - 1))
-    projected = solve_triangular(root, gram[:-1, -1], lower=True)
-    quad = np.asarray((gram[-1, -1] - projected @ projected) / ratio)
-    s2 = evidence.noise.draw_scale(rng, Terms(np.asarray(n_rows), np.zeros(()), quad), ratio, size)
-    noise_std = np.sqrt(s2 * ratio)
-    spread = noise_std * rng.normal(size=(len(root), size))
-    drawn = solve_triangular(root, projected[:, None] + spread, lower=True, trans=1).T
+    fits = [_fit(gram, n_rows, ratio) for ratio in evidence.noise.averaged(evidence.groups[node].ratio)]
+    drawn, noise_std = np.empty((size, len(gram) - 1)), np.empty(size)
+    for fit, at in _shares(rng, evidence.noise, fits, size):
+        s2 = evidence.noise.draw_scale(rng, fit.terms, fit.ratio, len(at))
+        noise_std[at] = np.sqrt(s2 * fit.ratio)
+        spread = noise_std[at] * rng.normal(size=(len(gram) - 1, len(at)))
+        drawn[at] = solve_triangular(fit.root, fit.projected[:, None] + spread, lower=True, trans=1).T
     weight = np.zeros((size, len(std)))
     weight[:, used] = std[used] * drawn[:, : len(used)]
     shift = np.zeros((size, len(state)))
@@ -121,6 +130,25 @@ def _draw(
         precision = own[block].sum() + 1 / noise.shift[k + 1]
         shift[:, k] = residual / precision + noise_std / np.sqrt(precision) * rng.normal(size=size)
     return weight, noise_std, shift
+
+
+def _fit(gram: Float[np.ndarray, "c c"], n_rows: float, ratio: float) -> Fit:
+    root = np.linalg.cholesky(gram[:-1, :-1] + ratio * np.eye(len(gram) - 1))
+    projected = solve_triangular(root, gram[:-1, -1], lower=True)
+    log_det = 2 * np.log(np.diagonal(root)).sum() + (n_rows - len(root)) * np.log(ratio)
+    quad = (gram[-1, -1] - projected @ projected) / ratio
+    return Fit(ratio, root, projected, Terms(*map(np.asarray, (n_rows, log_det, quad))))
+
+
+def _shares(
+    rng: np.random.Generator, noise: NoisePrior, fits: list[Fit], size: int
+) -> Iterator[tuple[Fit, Int[np.ndarray, " at"]]]:
+    """Which of `size` draws are made by each of the fits, by what the rows say of their ratios."""
+    log_p = np.array([noise.log_density(fit.terms, fit.ratio) for fit in fits])
+    share = np.exp(log_p - log_p.max())
+    number = rng.choice(len(fits), size=size, p=share / share.sum()) if len(fits) > 1 else np.zeros(size, int)
+    for i in np.unique(number).tolist():
+        yield fits[i], np.flatnonzero(number == i)
 
 
 def _gram(

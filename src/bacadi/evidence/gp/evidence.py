@@ -37,12 +37,13 @@ from bacadi.evidence.collapsed import (
     never,
 )
 from bacadi.evidence.gp.draw import draw_functions
-from bacadi.evidence.gp.factor import DenseFactor, Group, NoisePrior, RowNoise, SortedRows, split
+from bacadi.evidence.gp.factor import DenseFactor, Group, NoisePrior, RowNoise, SortedRows, Terms, split
 from bacadi.evidence.gp.linalg import BLOCK
 from bacadi.evidence.gp.nystrom import additive_evidence
 from bacadi.evidence.gram import GramEvidence
 from bacadi.evidence.tables import NODE, drift_log_evidences
 from bacadi.model.kernels import AbstractKernel, Sum
+from bacadi.model.noise import log_mean_exp
 
 TABLE_BYTES, FACTOR_BYTES, VALUE_BYTES = 2**29, 2**29, 2**28
 
@@ -278,8 +279,8 @@ class DenseEvidence(KernelEvidence):
             if in_table:
                 value += float(log_p[contexts[0] + 1 if contexts else 0, node])
             else:
-                terms = self._factor(*key).with_noise(node, self.noise_of(parents, state, 0))
-                value += float(self.noise.log_density(terms, key[0].ratio))
+                changed = partial(DenseFactor.with_noise, node=node, noise=self.noise_of(parents, state, 0))
+                value += float(averaged(self.noise, self._factor, *key, changed))
             values.append(float(value))
         return values
 
@@ -331,7 +332,19 @@ def _factor(rows: SortedRows, group: Group, parents: bytes) -> DenseFactor:
     return DenseFactor(group, rows, np.flatnonzero(np.frombuffer(parents, bool)))
 
 
+def averaged(
+    noise: NoisePrior,
+    factor_of: Callable[..., DenseFactor],
+    group: Group,
+    parents: bytes,
+    terms: Callable[[DenseFactor], Terms],
+) -> Float[np.ndarray, "..."]:
+    """log p of some terms, averaged over what the ratio of a variable may be."""
+    ratios = noise.averaged(group.ratio)
+    values = [noise.log_density(terms(factor_of(Group(group.kernel, ratio), parents)), ratio) for ratio in ratios]
+    return np.asarray(log_mean_exp(values))
+
+
 def _table(factor_of: Callable[..., Any], noise: NoisePrior, with_soft: bool, group: Group, parents: bytes) -> Table:
-    factor = factor_of(group, parents)
-    soft = noise.log_density(factor.only(), group.ratio) if with_soft else np.empty((0, 0))
-    return noise.log_density(factor.leave_out(), group.ratio), soft
+    soft = averaged(noise, factor_of, group, parents, DenseFactor.only) if with_soft else np.empty((0, 0))
+    return averaged(noise, factor_of, group, parents, DenseFactor.leave_out), soft

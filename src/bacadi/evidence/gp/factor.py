@@ -73,24 +73,39 @@ class Terms(NamedTuple):
 class NoisePrior:
     """y ~ N(0, s² A) with noise of variance s²ρ: known (s = 1, ρ = `variance`), or InverseGamma(shape, scale).
 
-    An unknown s² is integrated out for each ρ of `ratios`: s² ~ InverseGamma(a, c), a = shape and c = scale/ρ, gives
+    An unknown s² is integrated out for each ρ: s² ~ InverseGamma(a, c), a = shape and c = scale/ρ, gives
 
     log p = log Γ(a + n/2) - log Γ(a) + a log c - (a + n/2) log(c + ½ y'A⁻¹y) - ½ (n log 2π + log |A|).
+
+    One of `ratios` is chosen before sampling; ρ of a variable is this one over the square of one of `widths`, equally
+    likely, over which p is averaged.
     """
 
     variance: float | None = None
     shape: float = 1.0
     scale: float = 0.5
+    widths: tuple[float, ...] = (1.0,)
     ratios: tuple[float, ...] = (0.01, 0.03, 0.1, 0.3, 1.0)
 
     def __post_init__(self) -> None:
-        if not (min(self.shape, self.scale) > 0 and min(self.choices, default=0) > 0):
-            raise ConfigError(f"{self} is not a prior of the noise; give numbers above 0 and at least one ratio.")
+        numbers = self.shape, self.scale, *self.choices, *self.widths
+        if not (self.choices and self.widths and min(numbers) > 0):
+            raise ConfigError(
+                f"{self} is no prior of the noise; give numbers above 0, and a ratio and a width at least."
+            )
 
     @property
     def choices(self) -> tuple[float, ...]:
         """The values of ρ to choose from."""
         return self.ratios if self.variance is None else (self.variance,)
+
+    def averaged(self, ratio: float) -> tuple[float, ...]:
+        """The values of ρ of a variable where `ratio` has been chosen.
+
+        >>> NoisePrior(widths=(0.5, 1.0)).averaged(0.1)
+        (0.4, 0.1)
+        """
+        return tuple(ratio / width**2 for width in self.widths)
 
     def log_density(self, terms: Terms, ratio: float) -> Float[np.ndarray, "..."]:
         """log p(y), s² integrated out where it is unknown."""

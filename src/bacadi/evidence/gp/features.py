@@ -190,7 +190,7 @@ class FeatureEvidence(KernelEvidence):
         precision = np.full((n_features + 1, n_features + 1 + n_fixed), ratio)
         precision[:, n_features + 1 :] = ratio / (constant or 1.0)
         used = n_fixed if constant or self.blocks.shape[1] else 0
-        noise = self.noise.variance, self.noise.shape, self.noise.scale, (1.0,)
+        noise = self.noise.variance, self.noise.shape, self.noise.scale, self.noise.widths
         return regression(used, precision, noise)
 
     def sums(self, node: int, parents: Bool[np.ndarray, " d"]) -> FeatureSums:
@@ -202,7 +202,9 @@ class FeatureEvidence(KernelEvidence):
             if key in self._sums:
                 self._sums.move_to_end(key)
                 return self._sums[key]
-        features = kernel_features(split(kernel)[1], self.rows.x[:, parents], 2 * ERROR * ratio)
+        features = kernel_features(
+            split(kernel)[1], self.rows.x[:, parents], 2 * ERROR * min(self.noise.averaged(ratio))
+        )
         root = np.sqrt(self.weights[g])[:, None]
         z = np.concatenate([root * features, root, root * self.blocks], axis=1)
         found = FeatureSums(z, *self._totals(z, features.shape[1], g))

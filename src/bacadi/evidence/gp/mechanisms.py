@@ -32,14 +32,14 @@ def kernel_evidence(
 
 def gaussian_process_evidence(mechanism: GaussianProcess, data: ContextData, states: EffectStates) -> KernelEvidence:
     """The evidence of Gaussian processes over one of the mechanism's kernels."""
-    noise = NoisePrior(*mechanism.noise.conjugate()[:3])
+    noise = NoisePrior(*mechanism.noise.conjugate())
     return kernel_evidence(data, states, mechanism.kernels, noise, mechanism.per_node)
 
 
 def additive_process_evidence(mechanism: AdditiveProcess, data: ContextData, states: EffectStates) -> AdditiveEvidence:
     """The evidence of sums of functions of single parents."""
-    variance, shape, scale, _ = mechanism.noise.conjugate()
-    return AdditiveEvidence(data, states, mechanism.kernels, NoisePrior(variance, shape, scale, mechanism.ratios))
+    noise = NoisePrior(*mechanism.noise.conjugate(), mechanism.ratios)
+    return AdditiveEvidence(data, states, mechanism.kernels, noise)
 
 
 def network_evidence(mechanism: NeuralGaussian, data: ContextData, states: EffectStates) -> KernelEvidence:
@@ -54,7 +54,7 @@ def network_evidence(mechanism: NeuralGaussian, data: ContextData, states: Effec
             "use those, a GaussianProcess, or method svgd."
         )
     network = NetworkKernel(mechanism.hidden[0], mechanism.prior_std)
-    noise = NoisePrior(*mechanism.noise.conjugate()[:3])
+    noise = NoisePrior(*mechanism.noise.conjugate())
     scales = mechanism.input_scales if noise.variance is None else None
     if scales is None:
         noise = replace(noise, ratios=(noise.scale / noise.shape,))

@@ -90,14 +90,14 @@ def additive_evidence(
     """The evidence of functions Σ_i f_i(x_i), each f_i a process over the kernel that most nodes have."""
     kernel = Counter(group.kernel for group in groups).most_common(1)[0][0]
     constant, rest = split(kernel)
-    left = 2 * SINGLE_ERROR * min(group.ratio for group in groups)
+    left = 2 * SINGLE_ERROR * min(min(noise.averaged(group.ratio)) for group in groups)
     features = [single_features(rest, data.x[:, i : i + 1], left) for i in range(data.n_variables)]
     d, n_fixed = data.n_variables, 1 + n_blocks(data)
     size = d + n_fixed + sum(part.shape[1] for part in features)
     precision = np.repeat(np.array([[group.ratio] for group in groups]), size, axis=1)
     precision[:, d : d + n_fixed] /= constant or 1.0
     prior = regression(
-        n_fixed if constant or n_fixed > 1 else 0, precision, (noise.variance, noise.shape, noise.scale, (1.0,))
+        n_fixed if constant or n_fixed > 1 else 0, precision, (noise.variance, noise.shape, noise.scale, noise.widths)
     )
     # A soft effect puts a function of its own in place of the usual one, whatever its spread.
     value = np.where(states.kind == EffectKind.SOFT, 0.0, states.value)

@@ -23,7 +23,7 @@ STATE_ROUNDS = 10
 SHORT = 32  # changes on a short list
 LIKE = 10.0  # times the last gain that is hoped for, at most, in a search that short lists serve
 CUT = 50.0  # nats below the best score at which a node on its way through the order turns back
-SCORE, IMPROVE, SETTLE, RECONSIDER = range(4)
+SCORE, IMPROVE, SETTLE, RECONSIDER, REVERSE = range(5)
 """The steps of a search at one node."""
 
 # Searches at most, passes that each takes as a rule, and nats within which two of them found the same.
@@ -211,7 +211,8 @@ def improve(target, found, node, chosen, least):  # type: ignore[no-untyped-def]
 
 @inner
 def anew(target, found, node, other, chosen):  # type: ignore[no-untyped-def]
-    """Look for parents and states of a node from `other` as the only parent and no target; kept if that is better.
+    """Look for parents and states of a node from `other` as the only parent (-1: none) and no target; kept if that is
+    better.
 
     A target in a context and a parent that was moved there explain the same rows: neither comes, change by change,
     while the other is there.
@@ -328,6 +329,39 @@ def give_up_targets(target, found, node, chosen):  # type: ignore[no-untyped-def
     return helped
 
 
+@inner
+def reverse_edges(target, found, trial, node, chosen):  # type: ignore[no-untyped-def]
+    """Let a node stand right before each of its parents in turn, both looking for parents and states anew; whether that
+    helped once. `trial` is scratch space.
+
+    Step by step the node would have to pass what lies between the two, and would turn back where that is, as things
+    are, a parent as well: two nodes that have taken each other's parents and targets stay as they are.
+    """
+    prior, helped = target.prior, False
+    for other in np.flatnonzero(found.parents[node]):
+        if not found.parents[node, other] or prior.fixed[other, node] == 1 or prior.fixed[node, other] == -1:
+            continue
+        assign(trial, found)
+        begin, may = found.place[other], True
+        for at in range(found.place[node] - 1, begin - 1, -1):
+            passed = found.order[at]
+            may &= prior.fixed[passed, node] != 1
+            trial.order[at + 1], trial.place[passed], trial.parents[node, passed] = passed, at + 1, False
+        if not may:
+            continue
+        trial.order[begin], trial.place[node] = node, begin
+        for each, only in ((node, -1), (other, node)):
+            if only >= 0 and listed(trial.parents[each], chosen) < prior.max_parents:
+                trial.parents[each, only] = True
+            trial.score[each] = node_score(target, each, trial.parents[each], trial.states[each], chosen)
+            improve(target, trial, each, chosen, -np.inf)
+            anew(target, trial, each, only, chosen)
+        if trial.score.sum() > found.score.sum() + TOLERANCE:
+            assign(found, trial)
+            helped = True
+    return helped
+
+
 @compiled
 def take_step(target, found, trial, node, step):  # type: ignore[no-untyped-def]
     """One of the steps of a search at a node, in one function: each that Python calls compiles all of them anew."""
@@ -337,20 +371,12 @@ def take_step(target, found, trial, node, step):  # type: ignore[no-untyped-def]
         return move_best(target, found, trial, node, chosen)
     if step == RECONSIDER:
         return give_up_targets(target, found, node, chosen)
+    if step == REVERSE:
+        return reverse_edges(target, found, trial, node, chosen)
     found.score[node] = node_score(target, node, found.parents[node], found.states[node], chosen)
     if step == IMPROVE:
         improve(target, found, node, chosen, -np.inf)
     return False
-
-
-def settle(target: CompiledTarget, found: Order, trial: Order, node: int | np.integer) -> bool:
-    """Move a node to the best of all places; whether it is another than before. `trial` is scratch space."""
-    return take_step(target, found, trial, node, SETTLE)
-
-
-def reconsider(target: CompiledTarget, found: Order, node: int | np.integer) -> bool:
-    """Give up each target of a node in turn and let parents take its place; whether that helped once."""
-    return take_step(target, found, found, node, RECONSIDER)
 
 
 def optima(
@@ -362,15 +388,19 @@ def optima(
 ) -> list[tuple[Int8[np.ndarray, "d d"], Int8[np.ndarray, "M d"]]]:
     """Graph and states of the optima that searches from these orders found, the best first.
 
-    They end when the best was found twice. Where `over` says that there is no time left, the last search stays where it
-    is. `tell` is called after every step.
+    They end when the best was found twice; its edges are then reversed where that helps. Where `over` says that there
+    is no time left, the last search stays where it is. `tell` is called after every step.
     """
     found: list[Order] = []
     for order in orders:
-        found.append(_search(rng, target, order, over, tell))
+        found.append(along(order, target))
+        search_all(target, found[-1], over, tell)
+        _climb(rng, target, found[-1], over, tell)
         found.sort(key=lambda each: -each.score.sum())
         if over() or (len(found) > 1 and found[0].score.sum() - found[1].score.sum() < SAME):
             break
+    while _helps(target, found[0], REVERSE, range(len(found[0].order)), over, tell):
+        _climb(rng, target, found[0], over, tell)
     return [(each.parents.T.astype(np.int8), np.ascontiguousarray(each.states.T)) for each in found]
 
 
@@ -383,26 +413,34 @@ def search_all(
         take_step(target, found, found, node, SCORE if over() else IMPROVE)
 
 
-def _search(
+def _climb(
     rng: np.random.Generator,
     target: CompiledTarget,
-    order: Int[np.ndarray, " d"],
+    found: Order,
     over: Callable[[], bool],
     tell: Callable[[], object],
-) -> Order:
-    found, trial = along(order, target), along(order, target)
-    search_all(target, found, over, tell)
-    moved = True
-    while moved:
-        moved = False
-        for node in rng.permutation(len(order)):
-            tell()
-            if over():
-                return found
-            moved |= settle(target, found, trial, node)
-        for node in range(0 if moved else len(order)):
-            tell()
-            if over():
-                return found
-            moved |= reconsider(target, found, node)
-    return found
+) -> None:
+    """Move nodes to better places and, where that is of no more use, reconsider their targets, until nothing helps."""
+    d = len(found.order)
+    while _helps(target, found, SETTLE, rng.permutation(d).tolist(), over, tell) or _helps(
+        target, found, RECONSIDER, range(d), over, tell
+    ):
+        pass
+
+
+def _helps(
+    target: CompiledTarget,
+    found: Order,
+    step: int,
+    nodes: Iterable[int],
+    over: Callable[[], bool],
+    tell: Callable[[], object],
+) -> bool:
+    """Take a step at all nodes, while there is time; whether that helped once and there is time for more."""
+    trial, helped = along(found.order, target), False
+    for node in nodes:
+        tell()
+        if over():
+            return False
+        helped |= bool(take_step(target, found, trial, node, step))
+    return helped
