@@ -158,9 +158,9 @@ def scale_free() -> InferredNoise:
 
 
 def of_functions() -> InferredNoise:
-    """For mechanisms whose functions have one height for all variables in units of the noise: a variable may have .6 or
-    1.7 times as much of it, so that the ratio of noise to function is a third or three times that of the others.
+    """For mechanisms whose functions have one height for all variables in units of the noise: that of a variable may
+    also be .6 or 1.7 times as high, its ratio of variances a third or three times that of the others.
 
-    Averaged over these three, the evidence of true structures is 4 to 97 nats better than with one ratio for all.
+    docs/developer/collapsed.md has what this is worth.
     """
     return InferredNoise(1.0, 0.5, (0.6, 1.0, 1.7))

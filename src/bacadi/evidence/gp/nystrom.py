@@ -90,7 +90,7 @@ def additive_evidence(
     """The evidence of functions Σ_i f_i(x_i), each f_i a process over the kernel that most nodes have."""
     kernel = Counter(group.kernel for group in groups).most_common(1)[0][0]
     constant, rest = split(kernel)
-    left = 2 * SINGLE_ERROR * min(min(noise.averaged(group.ratio)) for group in groups)
+    left = 2 * SINGLE_ERROR * min(group.ratio for group in groups)
     features = [single_features(rest, data.x[:, i : i + 1], left) for i in range(data.n_variables)]
     d, n_fixed = data.n_variables, 1 + n_blocks(data)
     size = d + n_fixed + sum(part.shape[1] for part in features)

@@ -10,6 +10,7 @@ import math
 import numpy as np
 
 from bacadi.evidence.compiled import compiled, inlined, inner
+from bacadi.evidence.tables import next_touched
 from bacadi.inference.mcmc import chain as ops
 
 MOVES = range(8)
@@ -117,6 +118,23 @@ def change_state(problem, chain, work, slot, k):  # type: ignore[no-untyped-def]
     count = chain.n_targets[k]
     work.log_prior[0] += prior.target_count_log[k, count + (new > 0) - (old > 0)] - prior.target_count_log[k, count]
     ops.set_state(prior, work, slot, k, new)
+
+
+@inner
+def context_of(chain, i):  # type: ignore[no-untyped-def]
+    """A random context, in half of the cases one of those where i is a target, if there are any."""
+    m, n = len(chain.n_targets), 0
+    if ops.uniform(chain.rng) < 0.5:
+        k = next_touched(chain.states[i], 0)
+        while k < m:
+            n += 1
+            k = next_touched(chain.states[i], k + 1)
+    if n == 0:
+        return ops.below(chain.rng, m)
+    k = -1
+    for _ in range(1 + ops.below(chain.rng, n)):
+        k = next_touched(chain.states[i], k + 1)
+    return k
 
 
 @inlined
@@ -360,7 +378,7 @@ def propose(problem, chain, work, beta, kind):  # type: ignore[no-untyped-def]
     """Write a proposal of the given kind into `work`; False where what was drawn is not possible.
 
     A change of a target draws the same pair on the way back: the ratio is 1. It also comes together with an edge, the
-    state of j changed in a random context: an edge into j can explain a target away.
+    state of j changed in a random context: an edge i → j can explain a target away, above all where i is one.
     """
     _, prior, weights = problem.target
     work.n_nodes[0], work.log_prior[0], work.log_proposal[0], work.turned[0] = 0, 0.0, 0.0, False
@@ -375,7 +393,7 @@ def propose(problem, chain, work, beta, kind):  # type: ignore[no-untyped-def]
     i, j = draw_pair(chain, weights.edge_sum)
     if kind == SWAP_PARENT:
         return swap_parent(problem, chain, work, i, j)
-    k = ops.below(chain.rng, len(chain.n_targets)) if kind == EDGE_AND_TARGET else 0
+    k = context_of(chain, i) if kind == EDGE_AND_TARGET else 0
     if kind == REDRAW:
         return reverse_and_redraw(problem, chain, work, beta, i, j)
     if kind == REVERSE:
