@@ -20,6 +20,7 @@ from bacadi.model.integrated import AutoMechanism, GaussianProcess
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.model import Model
 from bacadi.model.neural import STANDARDIZED_SCALES, NeuralGaussian
+from bacadi.model.noise import of_functions
 from bacadi.model.priors import ScaleFree
 
 MECHANISMS = ("linear", "nonlinear", "bge")
@@ -67,6 +68,8 @@ def test_presets_are_those_of_the_version_before(preset: str, mechanism: str, me
         model["effect"] = model["effect"]["candidates"][0]
     if mechanism == "nonlinear":
         assert model["mechanism"].pop("negative_slope") == 0.01
+        if preset == "default":  # one ratio of noise for all variables, then
+            model["mechanism"]["noise"] = encode(of_functions().replace(widths=(1.0,)))
     assert model == GOLDEN["models"][key]
     expected = GOLDEN["svgd"][key] if name == "svgd" else GOLDEN[name]
     if (name, key) == ("svgd", "default/linear"):  # particles of inferred noise hardly feel each other, since then
