@@ -5,7 +5,7 @@ miss,
 
     log p(y | FF') - tr(K - FF') / 2ρ ≤ log p(y | K)   (Titsias 2009),
 
-is at most `ERROR` nats, as far as their number goes (times u² for ρ/u², where widths u are averaged). The bound is far
+is at most `ERROR` nats for the smallest ρ that is averaged over, as far as their number goes. The bound is far
 from tight: with 3 nats log p(y | FF') is within .5 of log p(y | K) on networks of the paper's recipe (d = 50, 1,200
 rows, ρ of .03 and .1), by some 6 features for one parent, 15 to 40 for two, 30 to 140 for three. A function is then a
 regression on F with coefficients N(0, s²) = N(0, σ²/ρ), and its evidence follows from the sums F_k'F_k, F_k'y_k and
