@@ -7,15 +7,18 @@ import logging
 import os
 import stat
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import cache, partial
 from inspect import unwrap
 from pathlib import Path
+from threading import Lock
 from typing import Any, no_type_check
 
 import numpy as np
 from numba import config as _config
 from numba import njit
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 _PACKAGE = Path(__file__).parent.parent
 _NUMBA: Any = _config
@@ -84,6 +87,52 @@ def _use_private_cache() -> None:
         "a folder that lasts and that can be written to.",
         _NUMBA.CACHE_DIR,
     )
+
+
+class OneThread:
+    """A context with BLAS on one thread: the parallelism is over replicas or parent sets, and results do not depend on
+    the machine.
+
+    Replicas enter it at the same time and the limit is one for the whole process, so that the last to leave lifts it.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._inside, self._before = Lock(), 0, list[int]()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._inside += 1
+            if self._inside == 1:
+                self._before = [library.get_num_threads() for library in _libraries()]
+                set_blas_threads([1] * len(self._before))
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                set_blas_threads(self._before)
+
+
+ONE_THREAD = OneThread()
+
+
+@cache
+def _libraries() -> list[Any]:
+    """Those of BLAS and their like. Setting their threads one by one takes a quarter of the time of a
+    `threadpoolctl.threadpool_limits`, which counts where values are asked for one at a time."""
+    return list(ThreadpoolController().lib_controllers)
+
+
+def set_blas_threads(numbers: Iterable[int]) -> None:
+    """Give each library of linear algebra its number of threads, from whatever thread this is called.
+
+    threadpoolctl 3.8 ignores all threads but the first that set a number, unless that one is released.
+    """
+    for library, number in zip(_libraries(), numbers, strict=False):
+        release = partial(getattr(library, "clear_controlling_thread", bool), True)
+        release()
+        library.set_num_threads(number)
+        release()
 
 
 def row_by_row(value: Any) -> Any:

@@ -14,16 +14,18 @@ import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_info, threadpool_limits  # type: ignore[import-untyped]
+from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
 
 from bacadi.config.codec import Place
 from bacadi.config.layers import configuration_table, name_of_method, restored
 from bacadi.data.contexts import ContextData, Scaling
 from bacadi.errors import BacadiError, ConfigError, InferenceError
 from bacadi.evidence.collapsed import CollapsedPosterior
+from bacadi.evidence.compiled import set_blas_threads
 from bacadi.evidence.reading import collapse
 from bacadi.inference.machines import Machines, is_given_up, own_address, refusal
 from bacadi.inference.mcmc.chain import Memory
@@ -263,7 +265,7 @@ def unpacked_problem(content: bytes) -> tuple[Problem, MCMC, CollapsedPosterior]
     """The inverse of `packed_problem`; from here on this process has as many threads of linear algebra as that one."""
     arrays = unpacked(content)
     text = json.loads(arrays[_TEXT].tobytes())
-    threadpool_limits(text["threads"], user_api="blas")
+    set_blas_threads(repeat(text["threads"]))
     data = ContextData(
         arrays["x"],
         arrays["context"],

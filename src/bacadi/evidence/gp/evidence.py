@@ -15,13 +15,12 @@ import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, cached_property, lru_cache, partial
-from threading import Lock
+from dataclasses import replace
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Int8
-from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from bacadi.data.contexts import ContextData
 from bacadi.data.labelled import Labelled
@@ -36,6 +35,7 @@ from bacadi.evidence.collapsed import (
     States,
     never,
 )
+from bacadi.evidence.compiled import ONE_THREAD
 from bacadi.evidence.gp.draw import draw_functions
 from bacadi.evidence.gp.factor import DenseFactor, Group, NoisePrior, RowNoise, SortedRows, Terms, split
 from bacadi.evidence.gp.linalg import BLOCK
@@ -46,44 +46,6 @@ from bacadi.model.kernels import AbstractKernel, Sum
 from bacadi.model.noise import log_mean_exp
 
 TABLE_BYTES, FACTOR_BYTES, VALUE_BYTES = 2**29, 2**29, 2**28
-
-
-class OneThread:
-    """A context with BLAS on one thread: the parallelism is over parent sets, and results do not depend on the machine.
-
-    Replicas enter it at the same time and the limit is one for the whole process, so that the last to leave lifts it.
-    """
-
-    def __init__(self) -> None:
-        self._lock, self._inside, self._before = Lock(), 0, list[int]()
-
-    def __enter__(self) -> None:
-        with self._lock:
-            self._inside += 1
-            if self._inside == 1:
-                self._before = [library.get_num_threads() for library in _libraries()]
-                _set_threads([1] * len(self._before))
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if self._inside == 0:
-                _set_threads(self._before)
-
-
-@cache
-def _libraries() -> list[Any]:
-    """Those of BLAS and their like. Setting their threads one by one takes a quarter of the time of a
-    `threadpoolctl.threadpool_limits`, which counts where values are asked for one at a time."""
-    return list(ThreadpoolController().lib_controllers)
-
-
-def _set_threads(numbers: list[int]) -> None:
-    for library, number in zip(_libraries(), numbers, strict=True):
-        library.set_num_threads(number)
-
-
-ONE_THREAD = OneThread()
 
 
 Table = tuple[Float[np.ndarray, "K d"], Float[np.ndarray, "..."]]
@@ -169,7 +131,8 @@ class KernelEvidence(AbstractEvidence):
 
     @cached_property
     def approximation(self) -> GramEvidence | None:
-        return additive_evidence(self._data, self.states, self.groups, self.noise)
+        # With the one ratio that was chosen: each more takes as long again, and it is told what it lacks.
+        return additive_evidence(self._data, self.states, self.groups, replace(self.noise, widths=(1.0,)))
 
     @property
     def hyperparameters(self) -> Int[np.ndarray, " d"]:

@@ -5,12 +5,13 @@ miss,
 
     log p(y | FF') - tr(K - FF') / 2ρ ≤ log p(y | K)   (Titsias 2009),
 
-is at most `ERROR` nats for the smallest ρ that is averaged over, as far as their number goes. The bound is far
-from tight: with 3 nats log p(y | FF') is within .5 of log p(y | K) on networks of the paper's recipe (d = 50, 1,200
-rows, ρ of .03 and .1), by some 6 features for one parent, 15 to 40 for two, 30 to 140 for three. A function is then a
-regression on F with coefficients N(0, s²) = N(0, σ²/ρ), and its evidence follows from the sums F_k'F_k, F_k'y_k and
-y_k'y_k of the contexts as that of linear mechanisms does, with drift, coarsening, blocks and weights of rows. Only
-contexts that are touched need sums of their own, which are made from the rows where a score asks for them.
+is at most `ERROR` nats for the ρ that was chosen, u² times as many for ρ/u² (`NoisePrior.averaged`), as far as their
+number goes. The bound is far from tight: on networks of the paper's recipe (d = 50, 1,200 rows, ρ of .03 and .1) log
+p(y | FF') is within .1 nats of log p(y | K), by 5 to 7 features for one parent, 15 to 43 for two, 31 to 115 for three,
+and within .3 where 256 are too few. A function is then a regression on F with coefficients N(0, s²) = N(0, σ²/ρ), and
+its evidence follows from the sums F_k'F_k, F_k'y_k and y_k'y_k of the contexts as that of linear mechanisms does, with
+drift, coarsening, blocks and weights of rows. Only contexts that are touched need sums of their own, which are made
+from the rows where a score asks for them.
 """
 
 from collections import OrderedDict
@@ -202,9 +203,7 @@ class FeatureEvidence(KernelEvidence):
             if key in self._sums:
                 self._sums.move_to_end(key)
                 return self._sums[key]
-        features = kernel_features(
-            split(kernel)[1], self.rows.x[:, parents], 2 * ERROR * min(self.noise.averaged(ratio))
-        )
+        features = kernel_features(split(kernel)[1], self.rows.x[:, parents], 2 * ERROR * ratio)
         root = np.sqrt(self.weights[g])[:, None]
         z = np.concatenate([root * features, root, root * self.blocks], axis=1)
         found = FeatureSums(z, *self._totals(z, features.shape[1], g))

@@ -22,7 +22,7 @@ from bacadi.evidence.gram import GramEvidence, n_blocks
 from bacadi.evidence.tables import regression
 from bacadi.model.kernels import AbstractKernel
 
-ERROR = 0.01  # nats, of the bound of `features`
+ERROR = 0.1  # nats, of the bound of `features`
 RANK = 256
 BLOCK = 32  # features that are found at a time
 ROUNDING = 1e-12  # of the trace of K, which leaves nothing to find

@@ -20,6 +20,7 @@ from jaxtyping import Int8
 from bacadi.data.contexts import ContextData
 from bacadi.errors import InferenceError
 from bacadi.evidence.collapsed import CollapsedPosterior
+from bacadi.evidence.compiled import ONE_THREAD
 from bacadi.inference.checkpoint import Checkpoint
 from bacadi.inference.mcmc.draws import ChainDraws, evenly, packed, places, unpacked_graphs, unpacked_states
 from bacadi.inference.mcmc.ladder import Replica, blank_chains, compiled_target, empty_memory, tables_of
@@ -284,20 +285,21 @@ class TemperingRun:
         What happens at a sweep depends on its number alone, not on where a chunk ends.
         """
         sweep = max(sweep, int(replica.position[0]))
-        while sweep < until:
-            if not replica.advance(sweep + 1, self.n_moves, self._over):
-                return sweep
-            sweep += 1
-            if sweep > self.burn_in:
-                replica.record(sweep - self.burn_in, self.wanted)
-            elif sweep == self.burn_in:
-                replica.end_burn_in()
-            else:
-                if sweep in self.adaptations:
-                    replica.adapt(self.plan.max_temperature is None)
-                    replica.gather()
-                if sweep % OBSERVE == 0:
-                    replica.observe()
+        with ONE_THREAD:
+            while sweep < until:
+                if not replica.advance(sweep + 1, self.n_moves, self._over):
+                    return sweep
+                sweep += 1
+                if sweep > self.burn_in:
+                    replica.record(sweep - self.burn_in, self.wanted)
+                elif sweep == self.burn_in:
+                    replica.end_burn_in()
+                else:
+                    if sweep in self.adaptations:
+                        replica.adapt(self.plan.max_temperature is None)
+                        replica.gather()
+                    if sweep % OBSERVE == 0:
+                        replica.observe()
         return sweep
 
     def _keep_within_budget(self, sweep: int) -> None:
