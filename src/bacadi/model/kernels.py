@@ -10,7 +10,7 @@ outputs are in the units of the priors, which a posterior holds as `unit_shift` 
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -138,6 +138,9 @@ LOGISTIC_AS_PROBIT = math.pi / 8
 Rows = Float[np.ndarray, "... n p"]
 OtherRows = Float[np.ndarray, "... m p"]
 Covariance = Float[np.ndarray, "... n m"]
+Numbers = Int[np.ndarray, " _"] | slice
+Among = Callable[..., Covariance]
+"""k between some rows and others, both named by their numbers, written to a third argument where there is one."""
 
 
 class WeightVariances(NamedTuple):
@@ -156,6 +159,17 @@ class AbstractKernel(Choice):
     @abstractmethod
     def __call__(self, a: Rows, b: OtherRows) -> Covariance:
         """k between all rows of `a` and all rows of `b`, batched over leading axes."""
+
+    def among(self, x: Float[np.ndarray, "n p"]) -> "Among":
+        """The covariance of these rows."""
+
+        def covariance(some: Numbers, others: Numbers, out: Covariance | None = None) -> Covariance:
+            value = self(x[some], x[others])
+            if out is not None:
+                out[:] = value
+            return value
+
+        return covariance
 
     @abstractmethod
     def diagonal(self, x: Float[np.ndarray, "n p"]) -> Float[np.ndarray, " n"]:
@@ -284,10 +298,18 @@ class NetworkKernel(AbstractKernel):
     input_scale: float = option(1.0, above=0)
 
     def __call__(self, a: Rows, b: OtherRows) -> Covariance:
-        value = self.directions(a) @ np.swapaxes(self.directions(b), -1, -2)
+        return self._arcs(self.directions(a), self.directions(b))
+
+    def among(self, x: Float[np.ndarray, "n p"]) -> "Among":
+        directions = self.directions(x)
+        return lambda some, others, out=None: self._arcs(directions[some], directions[others], out)
+
+    def _arcs(self, a: Rows, b: OtherRows, out: Covariance | None = None) -> Covariance:
+        """The covariance of rows with these directions, of which the first part is that of a constant."""
+        value = np.matmul(a, np.swapaxes(b, -1, -2), out=out)
         np.arcsin(value, out=value)
-        value *= self.arc_variance * _any_parents(a)
-        value += self.mean_variance * _any_parents(a)
+        value *= self.arc_variance * _any_parents(a[..., 1:])
+        value += self.mean_variance * _any_parents(a[..., 1:])
         return value
 
     @property

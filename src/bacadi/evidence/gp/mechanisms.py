@@ -13,7 +13,7 @@ from bacadi.model.integrated import AdditiveProcess, GaussianProcess
 from bacadi.model.kernels import AbstractKernel, Constant, NetworkKernel
 from bacadi.model.neural import SIGMOID, NeuralGaussian
 
-DENSE_ROWS = 400
+DENSE_ROWS = 200
 """Up to so many rows the covariance itself is factorised, which takes a run no longer than features do."""
 
 

@@ -22,7 +22,7 @@ from bacadi.evidence.gram import GramEvidence, n_blocks
 from bacadi.evidence.tables import regression
 from bacadi.model.kernels import AbstractKernel
 
-ERROR = 0.1  # nats, of the bound of `features`
+ERROR = 0.01  # nats, of the bound of `features`
 RANK = 256
 BLOCK = 32  # features that are found at a time
 ROUNDING = 1e-12  # of the trace of K, which leaves nothing to find
@@ -42,17 +42,48 @@ def kernel_features(
     n, n_parents = x.shape
     if kernel is None or n_parents == 0 or n == 0:
         return np.empty((n, 0))
-    rest, most = kernel.diagonal(x), min(most, n)
+    rest, most, covariance = kernel.diagonal(x), min(most, n), kernel.among(x)
     left = max(left, ROUNDING * rest.sum())
     lower, r = np.empty((most, n)), 0
     while r < most and rest.sum() > left:
-        reached, size = np.cumsum(rest), min(max(r, 4), BLOCK)
-        some = np.unique(np.searchsorted(reached, (np.arange(size) + 0.5) * (reached[-1] / size)))
-        kept, inverse = pivots(kernel(x[some], x[some]) - lower[:r, some].T @ lower[:r, some], most - r)
-        rows, end = some[kept], r + len(kept)
-        found = np.matmul(inverse, kernel(x[rows], x) - lower[:r, rows].T @ lower[:r], out=lower[r:end])
-        rest, r = np.maximum(rest - np.einsum("rn,rn->n", found, found), 0.0), end
+        some = spaced(rest, min(max(r, 4), BLOCK))
+        kept, inverse = best_of(lower[:r], some, covariance(some, some), most - r)
+        end = r + len(kept)
+        covariance(kept, slice(None), lower[r:end])
+        add_features(lower, r, kept, inverse, rest)
+        r = end
     return np.ascontiguousarray(lower[:r].T)
+
+
+@compiled
+def spaced(rest, size):  # type: ignore[no-untyped-def]
+    """Rows, at most `size`, evenly spaced by what is left of the variances."""
+    reached = np.cumsum(rest)
+    some = np.searchsorted(reached, (np.arange(size) + 0.5) * (reached[-1] / size))
+    return np.unique(np.minimum(some, len(rest) - 1))
+
+
+@compiled
+def best_of(lower, some, covariance, most):  # type: ignore[no-untyped-def]
+    """Pivots among some rows with these covariances, at most `most`, given the features so far; and L⁻¹ of what is left
+    of theirs."""
+    found = np.ascontiguousarray(lower[:, some])
+    kept, inverse = pivots(covariance - np.dot(found.T, found), most)
+    return some[kept], inverse
+
+
+@compiled
+def add_features(lower, r, rows, inverse, rest):  # type: ignore[no-untyped-def]
+    """Turn the covariances of some rows with all, which stand behind the first r features, into features, and take what
+    they explain from `rest`."""
+    end = r + len(rows)
+    known = np.dot(np.ascontiguousarray(lower[:r, rows].T), lower[:r])
+    lower[r:end] = np.dot(inverse, lower[r:end] - known)
+    for a in range(r, end):
+        for row in range(len(rest)):
+            rest[row] -= lower[a, row] * lower[a, row]
+    for row in range(len(rest)):
+        rest[row] = max(rest[row], 0.0)
 
 
 @compiled

@@ -431,14 +431,18 @@ def accepts(rng, log_ratio):  # type: ignore[no-untyped-def]
 
 @inner
 def least_looked_at(chain, work):  # type: ignore[no-untyped-def]
-    """The log probability at which a proposal is looked at, at the least; the same for its way back."""
+    """The log probability at which a proposal is looked at, at the least; the same for its way back.
+
+    Parents that come together with a state are doubtful: an edge and the target that it explains away are what the
+    approximation confuses.
+    """
     for a in range(work.n_nodes[0]):
-        node = work.node[a]
-        if work.n_parents[a] != chain.n_parents[node]:
+        node, n = work.node[a], work.n_parents[a]
+        same = n == chain.n_parents[node]
+        for b in range(n if same else 0):
+            same &= work.parents[a, b] == chain.parents[node, b]
+        if not same and (work.state[a] == chain.states[node]).all():
             return HOPELESS
-        for b in range(work.n_parents[a]):
-            if work.parents[a, b] != chain.parents[node, b]:
-                return HOPELESS
     return DOUBTFUL
 
 
