@@ -15,7 +15,6 @@ import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
@@ -131,8 +130,8 @@ class KernelEvidence(AbstractEvidence):
 
     @cached_property
     def approximation(self) -> GramEvidence | None:
-        # With the one ratio that was chosen: each more takes as long again, and it is told what it lacks.
-        return additive_evidence(self._data, self.states, self.groups, replace(self.noise, widths=(1.0,)))
+        # With one width: each more takes as long again, and it is told what it lacks.
+        return additive_evidence(self._data, self.states, self.groups, self.noise.middle)
 
     @property
     def hyperparameters(self) -> Int[np.ndarray, " d"]:

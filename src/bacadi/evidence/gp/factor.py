@@ -10,7 +10,7 @@ never changes, come first, so that only the last block of Λ is needed.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -106,6 +106,11 @@ class NoisePrior:
         (0.4, 0.1)
         """
         return tuple(ratio / width**2 for width in self.widths)
+
+    @property
+    def middle(self) -> "NoisePrior":
+        """The prior with the middle one of the widths alone."""
+        return replace(self, widths=(self.widths[len(self.widths) // 2],))
 
     def log_density(self, terms: Terms, ratio: float) -> Float[np.ndarray, "..."]:
         """log p(y), s² integrated out where it is unknown."""

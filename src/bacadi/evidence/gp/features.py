@@ -75,6 +75,17 @@ class ColumnSums(NamedTuple):
 
 
 @compiled
+def context_sums(z, ones, start):  # type: ignore[no-untyped-def]
+    """The sums of the rows of each context, which are multiplied by the roots of their weights twice."""
+    sums = np.zeros((len(start) - 1, z.shape[1]))
+    for k in range(len(sums)):
+        for row in range(start[k], start[k + 1]):
+            for c in range(z.shape[1]):
+                sums[k, c] += z[row, ones] * z[row, c]
+    return sums
+
+
+@compiled
 def fill(products, response, squares, r, matrix):  # type: ignore[no-untyped-def]
     """The Gram matrix of the r features, the node, ones and blocks."""
     n = len(products)
@@ -221,7 +232,7 @@ class FeatureEvidence(KernelEvidence):
     ) -> tuple[Float[np.ndarray, "K C"], Float[np.ndarray, "B C C"]]:
         """Sums of the rows by context, and their products in all as untouched under each of the drifts."""
         start, share, deflate = self.rows.start, self._columns.share, self._columns.deflate[g]
-        sums = np.array([z[a:b, ones] @ z[a:b] for a, b in pairwise(start)])
+        sums = context_sums(z, ones, start)
         total = np.empty((len(share), z.shape[1], z.shape[1]))
         for b, of_context in enumerate(share):
             rows = z if (of_context == 1).all() else z * np.sqrt(np.repeat(of_context, self.rows.counts))[:, None]
