@@ -19,6 +19,7 @@ from bacadi.evidence.gp import features, nystrom
 from bacadi.evidence.gp.evidence import DenseEvidence, KernelEvidence
 from bacadi.evidence.gp.factor import Group, NoisePrior, Terms, covariance_panels
 from bacadi.evidence.gp.features import FeatureEvidence
+from bacadi.evidence.gram import reach
 from bacadi.evidence.tables import LARGE
 from bacadi.model.certainty import ContextDrift
 from bacadi.model.kernels import (
@@ -286,16 +287,23 @@ def test_the_approximation_of_one_parent_is_the_evidence() -> None:
 
 
 @pytest.mark.usefixtures("_all_features")
-@pytest.mark.parametrize("certain", ["drift", "power", "weight", "block"])
+@pytest.mark.parametrize("certain", ["drift", "moves", "power", "weight", "block"])
 def test_what_keeps_from_certainty_is_exact_in_features(certain: str) -> None:
-    """Drift, coarsening, weights of rows and blocks against the N x N covariance."""
+    """Drift, moves of parents, coarsening, weights of rows and blocks against the N x N covariance; then with a context
+    that is a target's, whose rows and moves are gone."""
     data, states, noise = data_of([14, 6, 5], d=3), states_of(2, 3), NoisePrior(None, 1.5, 0.7, ratios=(0.2,))
     kernel, rng = Constant(0.8) + RBF(1.3), np.random.default_rng(5)
     weight, power, extra = np.ones(25), np.ones(3), np.zeros((25, 25))
-    drifts = [(0.0, 1.0)]
+    drifts, far = [(0.0, 0.0, 1.0)], np.zeros(3)
     if certain == "drift":
-        drifts = [(0.0, 0.3), (0.5, 0.7)]
+        drifts = [(0.0, 0.0, 0.3), (0.5, 0.0, 0.7)]
         states = replace(states, drift=ContextDrift((0.0, 0.5), (0.0, 0.0), (0.3, 0.7)))
+    elif certain == "moves":
+        drifts = [(0.0, 0.0, 0.5), (0.2, 0.4, 0.5)]
+        states = replace(states, drift=ContextDrift((0.0, 0.2), (0.0, 0.0), None, moves=(0.0, 0.4)))
+        data = replace(data, x=data.x + 3.0 * (data.context == 1)[:, None] * np.array([1.0, 0.0, 0.0]))
+        far[1:] = reach(data, data.counts.astype(float))[:, :2].sum(axis=1)
+        assert far[1] > 1
     elif certain == "power":
         power = np.array([0.5, 0.7, 1.0])
         states = replace(states, power=power)
@@ -306,21 +314,23 @@ def test_what_keeps_from_certainty_is_exact_in_features(certain: str) -> None:
         data = replace(data, block=rng.integers(0, 2, 25))
         extra = 0.8 * (data.block[:, None] == data.block)
     evidence = FeatureEvidence(data, states, [kernel], noise)
-    parents, state = np.array([True, True, False]), np.zeros(2, np.int8)
-    n = weight * power[data.context]
-    y, inputs = data.x[:, 2], data.x[:, :2]
-    terms = []
-    for std, share in drifts:
-        same = (data.context[:, None] == data.context) & (data.context > 0)
-        covariance = kernel(inputs, inputs) + extra + 0.2 * std**2 * same
-        # Rows that count as n: their precision is n times as large, and n of them are in the determinant.
-        root = np.sqrt(n)[:, None]
-        matrix = 0.2 * np.eye(25) + root * covariance * root.T
-        quad = (root[:, 0] * y) @ np.linalg.solve(matrix, root[:, 0] * y)
-        log_det = np.linalg.slogdet(matrix / 0.2)[1] + n.sum() * math.log(0.2)
-        log_p = noise.log_density(Terms(np.asarray(n.sum()), np.asarray(log_det), np.asarray(quad)), 0.2)
-        terms.append(float(log_p) + math.log(share))
-    assert evidence.log_evidence(2, parents, state) == pytest.approx(np.logaddexp.reduce(terms), abs=1e-6)
+    parents, y, inputs = np.array([True, True, False]), data.x[:, 2], data.x[:, :2]
+    assert states.kind[1] == EffectKind.HARD
+    for state in ([0, 0], [1, 0]):
+        left, terms = np.append(0, state)[data.context] == 0, []
+        n = (weight * power[data.context])[left]
+        for std, move, share in drifts:
+            shift = np.append(0.0, std**2 + move**2 * far[1:])[data.context]
+            covariance = kernel(inputs, inputs) + extra + 0.2 * shift * (data.context[:, None] == data.context)
+            # Rows that count as n: their precision is n times as large, and n of them are in the determinant.
+            root = np.sqrt(n)[:, None]
+            matrix = 0.2 * np.eye(len(n)) + root * covariance[np.ix_(left, left)] * root.T
+            quad = (root[:, 0] * y[left]) @ np.linalg.solve(matrix, root[:, 0] * y[left])
+            log_det = np.linalg.slogdet(matrix / 0.2)[1] + n.sum() * math.log(0.2)
+            log_p = noise.log_density(Terms(np.asarray(n.sum()), np.asarray(log_det), np.asarray(quad)), 0.2)
+            terms.append(float(log_p) + math.log(share))
+        plain = np.logaddexp.reduce(terms) + states.hard_log_evidence[0, 2] * state[0]
+        assert evidence.log_evidence(2, parents, np.array(state, np.int8)) == pytest.approx(plain, abs=1e-6)
 
 
 def test_many_columns_are_the_dense_evidence() -> None:

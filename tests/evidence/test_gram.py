@@ -21,9 +21,9 @@ from bacadi.evidence.gram import reach
 from bacadi.evidence.reading import RowsEvidence, collapse, evidence_of
 from bacadi.graph.enumerate import all_dags
 from bacadi.graph.equivalence import cpdag
-from bacadi.model.certainty import NO_DRIFT, Coarsening, ContextDrift
+from bacadi.model.certainty import FUNCTIONS, NO_DRIFT, Coarsening, ContextDrift
 from bacadi.model.effects import EffectMixture, HardGaussian, ScaleGaussian, ShiftGaussian, SoftGaussian
-from bacadi.model.integrated import BGe
+from bacadi.model.integrated import BGe, GaussianProcess
 from bacadi.model.linear import LinearGaussian, LinearTheta
 from bacadi.model.mechanism import Mechanism
 from bacadi.model.model import Model
@@ -227,15 +227,11 @@ def test_coarsening_and_drift_need_sums_of_products() -> None:
         with pytest.raises(NoClosedForm, match="linear"):
             collapse(Model(mechanism=OfRows(), **part), data)
         assert isinstance(collapse(Model(mechanism=NeuralGaussian(), **part), data).evidence, FeatureEvidence)
-    for drift in (
-        ContextDrift((0.5,), (0.1,), (1.0,)),
-        ContextDrift(bend=0.5),
-        ContextDrift(moves=(0.0, 0.0, 0.0, 1.0)),
-    ):
-        with pytest.raises(NoClosedForm, match="Slopes"):
-            collapse(Model(mechanism=NeuralGaussian(), drift=drift), data)
+    with pytest.raises(NoClosedForm, match="Slopes"):
+        collapse(Model(mechanism=NeuralGaussian(), drift=ContextDrift((0.5,), (0.1,), (1.0,))), data)
     assert collapse(Model(), data).evidence.states.drift == ContextDrift()
-    assert collapse(Model(mechanism=NeuralGaussian()), data).evidence.states.drift == NO_DRIFT
+    assert collapse(Model(mechanism=NeuralGaussian()), data).evidence.states.drift == FUNCTIONS
+    assert collapse(Model(mechanism=GaussianProcess()), data).evidence.states.drift == NO_DRIFT
 
 
 def one_width(width: float) -> LinearGaussian:

@@ -53,7 +53,8 @@ class GramEvidence(AbstractEvidence):
         changes = n * np.log(ratio)[:, None] + np.log1p(n * (square / ratio)[:, None])
         drift_log = np.log(drift.probabilities) - 0.5 * changes.sum(axis=2)
         group = np.arange(data.n_variables) % len(weights)
-        drifts = square, ratio, slope, move, reach(data, rows.mean(axis=0)), drift_log
+        far = reach(data, rows.mean(axis=0))
+        drifts = square, ratio, slope, move, far, np.zeros(data.n_contexts), drift_log
         bends = (float(drift.bend), odds) if odds is not None else (0.0, np.ones_like(states.hard_log_evidence))
         effects = states.kind, states.value, states.hard_log_evidence
         self.tables = row_by_row(GramTables(first, *sums, rows.sum(axis=1), group, *drifts, *bends, prior, *effects))
@@ -99,6 +100,7 @@ class _Sums(NamedTuple):
     few: Float[np.ndarray, "D N"]
     row_root: Float[np.ndarray, "G N"]
     first_row: Int[np.ndarray, " M+1"]
+    sums: Float[np.ndarray, "G M D"]
     total: Float[np.ndarray, "G D D B"]
     rows: Float[np.ndarray, "G K"]
 
@@ -140,7 +142,7 @@ def _summed(
         [[0], np.cumsum([len(rows) if few else 0 for rows, few in zip(at[1:], is_few, strict=True)])]
     )
     few = np.ascontiguousarray(design[kept].T)
-    return _Sums(gram, at_gram, few, np.sqrt(weights[:, kept]), first.astype(np.int64), total, rows)
+    return _Sums(gram, at_gram, few, np.sqrt(weights[:, kept]), first.astype(np.int64), sums, total, rows)
 
 
 def reach(data: ContextData, rows: Float[np.ndarray, " K"]) -> Float[np.ndarray, "M d"]:

@@ -19,7 +19,7 @@ from bacadi.evidence.collapsed import (
 )
 from bacadi.evidence.effects import effect_states
 from bacadi.evidence.gram import bge_evidence, linear_evidence
-from bacadi.model.certainty import NO_COARSENING, NO_DRIFT, Coarsening, ContextDrift
+from bacadi.model.certainty import FUNCTIONS, NO_COARSENING, NO_DRIFT, Coarsening, ContextDrift
 from bacadi.model.effects import moments
 from bacadi.model.integrated import AdditiveProcess, AutoMechanism, BGe, GaussianProcess
 from bacadi.model.knowledge import Knowledge, KnownEffects
@@ -121,7 +121,8 @@ def collapse(
     The knowledge is in the units of these data.
     """
     of_sums = isinstance(model.mechanism, LinearGaussian | BGe | AdditiveProcess | AutoMechanism)
-    drift = model.drift or (ContextDrift() if of_sums else NO_DRIFT)
+    plain = FUNCTIONS if isinstance(model.mechanism, NeuralGaussian) else NO_DRIFT
+    drift = model.drift or (ContextDrift() if of_sums else plain)
     coarsening = model.coarsening or (Coarsening() if of_sums else NO_COARSENING)
     states = effect_states(model.effect, data, drift, coarsening.power(data))
     prior = structure_prior(model, states, knowledge, max_parents)

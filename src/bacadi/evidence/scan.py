@@ -139,21 +139,20 @@ def _cross(tables, columns, state, candidates):  # type: ignore[no-untyped-def]
 @compiled
 def _products(tables, g, k, columns, i, pair):  # type: ignore[no-untyped-def]
     """Sums over context k of products of variable i with some columns, with itself, and its own sum."""
-    size, at, ones = len(columns), tables.at_gram[k], tables.hard_log_evidence.shape[1]
+    size, at = len(columns), tables.at_gram[k]
+    pair[: size + 1], pair[size + 1] = 0.0, tables.sums[g, k, i]
     if at >= 0:
         gram = tables.gram[g, at, i]
         for a in range(size):
             pair[a] = gram[columns[a]]
-        pair[size], pair[size + 1] = gram[i], gram[ones]
+        pair[size] = gram[i]
         return
-    pair[:] = 0.0
     own = tables.few[i]
     for r in range(tables.first_row[k], tables.first_row[k + 1]):
         value = tables.row_root[g, r] * tables.row_root[g, r] * own[r]
         for a in range(size):
             pair[a] += value * tables.few[columns[a], r]
         pair[size] += value * own[r]
-        pair[size + 1] += value
 
 
 @compiled
@@ -216,12 +215,13 @@ def state_scores(tables, node, parents, n_parents, state, contexts, scores):  # 
             for b in range(n_drifts):
                 old_weight, old_deflate, gone, old = 0.0, 0.0, 0.0, 0.0
                 more = tables.move[b] * far
-                if state[k] != 0 or more > 0:
+                is_moved = more != tables.move[b] * tables.moved_in_total[k]
+                if state[k] != 0 or is_moved:
                     old_weight, old_deflate, gone, old = context_terms(
                         tables, b, k, node, state[k], 0.0, more, 0.0, 0.0
                     )
                 weight, deflate, rows, log_p[b] = 0.0, 0.0, n_rows - gone, constants[b] - old
-                if s != 0 or more > 0:
+                if s != 0 or is_moved:
                     weight, deflate, rows, log_p[b] = context_terms(tables, b, k, node, s, 0.0, more, rows, log_p[b])
                 for a in range(size):
                     for e in range(a + 1):

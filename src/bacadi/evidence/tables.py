@@ -72,13 +72,14 @@ class GramTables(NamedTuple):
     which then stand behind the ones and the blocks. Where rows count differently for every node (`ContextData.weight`)
     all sums are by node (G = d), else they are of all nodes together (G = 1); `group` has the index of a node. Context
     k has its Gram matrix in `gram[g, at_gram[k]]` or, where that is -1, its rows in columns `first_row[k]` to
-    `first_row[k + 1]` of `few`, to be multiplied by `row_root[g]`, the roots of their weights. `total[g, :, :, b]` is
-    the sum over all contexts, the control included, where they are untouched, drift by τ² = `drift[b]` and have a noise
-    variance ρ = `ratio[b]` times that of the control, which adds `drift_log[g, b]` to the log evidence: the log share
-    of this pair and the determinants of all contexts. All coefficients change in every context with a variance of
-    `slope[b]`, and where context k has moved parents, by `reach[k, i]` squared standard deviations, τ² is larger by
-    `move[b]` times their sum. A target has prior odds of `odds[k, j]`, a mechanism that is another one because a parent
-    has moved `bend` times r² = Δ²/(1 + Δ²).
+    `first_row[k + 1]` of `few`, to be multiplied by `row_root[g]`, the roots of their weights; the sums of its columns
+    are `sums[g, k]`. `total[g, :, :, b]` is the sum over all contexts, the control included, where they are untouched,
+    drift by τ² = `drift[b]` and have a noise variance ρ = `ratio[b]` times that of the control, which adds
+    `drift_log[g, b]` to the log evidence: the log share of this pair and the determinants of all contexts. All
+    coefficients change in every context with a variance of `slope[b]`, and where context k has moved parents, by
+    `reach[k, i]` squared standard deviations, τ² is larger by `move[b]` times their sum; that sum is
+    `moved_in_total[k]` in `total` where this is of one parent set, else 0. A target has prior odds of `odds[k, j]`, a
+    mechanism that is another one because a parent has moved `bend` times r² = Δ²/(1 + Δ²).
     """
 
     first: Int[np.ndarray, " d+1"]
@@ -87,6 +88,7 @@ class GramTables(NamedTuple):
     few: Float[np.ndarray, "D N"]
     row_root: Float[np.ndarray, "G N"]
     first_row: Int[np.ndarray, " M+1"]
+    sums: Float[np.ndarray, "G M D"]
     total: Float[np.ndarray, "G D D B"]
     rows: Float[np.ndarray, "G K"]
     n_rows: Float[np.ndarray, " G"]
@@ -96,6 +98,7 @@ class GramTables(NamedTuple):
     slope: Float[np.ndarray, " B"]
     move: Float[np.ndarray, " B"]
     reach: Float[np.ndarray, "M d"]
+    moved_in_total: Float[np.ndarray, " M"]
     drift_log: Float[np.ndarray, "G B"]
     bend: float
     odds: Float[np.ndarray, "M d"]
@@ -252,24 +255,30 @@ def next_touched(state, k):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def context_sums(tables, g, k, columns, sums):  # type: ignore[no-untyped-def]
+    """Fill in the sums of some columns over context k."""
+    own = tables.sums[g, k]
+    for a in range(len(columns)):
+        sums[a] = own[columns[a]]
+
+
+@compiled
 def context_block(tables, g, k, columns, block):  # type: ignore[no-untyped-def]
     """Fill in the Gram matrix of context k for some columns, and in one more row their sums."""
-    size, at, ones = len(columns), tables.at_gram[k], tables.hard_log_evidence.shape[1]
+    size, at = len(columns), tables.at_gram[k]
+    context_sums(tables, g, k, columns, block[size])
     if at >= 0:
         gram = tables.gram[g, at]
         for a in range(size):
             for c in range(a + 1):
                 block[a, c] = block[c, a] = gram[columns[a], columns[c]]
-            block[size, a] = gram[columns[a], ones]
         return
     first, n = tables.first_row[k], tables.first_row[k + 1] - tables.first_row[k]
     few, root = np.empty((size, n)), tables.row_root[g, first : first + n]
     for a in range(size):
-        column, total = tables.few[columns[a]], 0.0
+        column = tables.few[columns[a]]
         for r in range(n):
             few[a, r] = root[r] * column[first + r]
-            total += root[r] * few[a, r]
-        block[size, a] = total
         for c in range(a + 1):
             product = 0.0
             for r in range(n):
@@ -371,17 +380,18 @@ def is_gone(tables, s):  # type: ignore[no-untyped-def]
 
 @compiled
 def context_terms(tables, b, k, node, s, soft, more, n_rows, constant):  # type: ignore[no-untyped-def]
-    """What becomes of a context in state s that enters `total` as untouched: A/ρ - before s s'; τ² is larger by `more`.
+    """What becomes of a context in state s that enters `total` as untouched: A/ρ - before s s'; τ² is now larger by
+    `more`.
 
     Returns:
         `weight` and `deflate`: weight A + deflate s s' is to be taken from the sums; then the number of rows and the
         constant as they are after it. A context whose slopes change (`soft` > 0) is deflated by `change`.
     """
     drift, kind, value, n = tables.drift[b], tables.kind[s], tables.value[s], tables.rows[tables.group[node], k + 1]
-    usual = tables.ratio[b]
-    before, weight, after = drift / (usual * (usual + n * drift)), 0.0, 0.0
+    usual, counted = tables.ratio[b], drift + tables.move[b] * tables.moved_in_total[k]
+    before, weight, after = counted / (usual * (usual + n * counted)), 0.0, 0.0
     if before > 0:
-        constant += 0.5 * math.log(1 + n * drift / usual)
+        constant += 0.5 * math.log(1 + n * counted / usual)
     if is_gone(tables, s):
         constant += 0.5 * n * math.log(usual)
         if kind == HARD:
@@ -401,7 +411,13 @@ def context_terms(tables, b, k, node, s, soft, more, n_rows, constant):  # type:
 
 @compiled
 def subtract(block, weight, deflate, size, matrix):  # type: ignore[no-untyped-def]
-    """Take weight A + deflate s s' from the lower half of a matrix."""
+    """Take weight A + deflate s s' from the lower half of a matrix; A is not looked at where it has no weight."""
+    if weight == 0:
+        for a in range(size):
+            ga = deflate * block[size, a]
+            for c in range(a + 1):
+                matrix[a, c] -= ga * block[size, c]
+        return
     for a in range(size):
         ga = deflate * block[size, a]
         for c in range(a + 1):
@@ -429,15 +445,17 @@ def pooled(tables, node, parents, n_parents, columns, state):  # type: ignore[no
         left, have = n_rows, False
         for b in range(n_drifts):
             soft, more = tables.slope[b], tables.move[b] * far
-            if s == 0 and soft == 0 and more == 0:
+            if s == 0 and soft == 0 and more == tables.move[b] * tables.moved_in_total[k]:
                 continue
             if kind == SOFT:
                 soft += value * value
             weight, deflate, left, constants[b] = context_terms(tables, b, k, node, s, soft, more, n_rows, constants[b])
             changes = soft > 0 and not is_gone(tables, s)
-            if not have and (weight != 0 or deflate != 0 or changes):
+            if not have and (weight != 0 or changes):
                 context_block(tables, g, k, columns, block)
                 have = True
+            elif not have:
+                context_sums(tables, g, k, columns, block[size])
             if weight != 0 or deflate != 0:
                 subtract(block, weight, deflate, size, matrices[b])
             if changes:
@@ -467,13 +485,6 @@ def by_drift(tables, node, parents, n_parents, columns, state):  # type: ignore[
     for b in range(len(log_p)):
         log_p[b] += regression_log_evidence(tables.prior, columns, matrices[b], n_rows, noise)
     return matrices, n_rows, log_p
-
-
-@compiled
-def drift_log_evidences(tables, node, parents, state):  # type: ignore[no-untyped-def]
-    """log p of each of the drifts, up to a constant."""
-    columns, _ = columns_of(tables, node, parents, len(parents))
-    return by_drift(tables, node, parents, len(parents), columns, state)[2]
 
 
 @compiled

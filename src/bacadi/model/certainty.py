@@ -85,6 +85,9 @@ class ContextDrift(Choice):
 
 
 NO_DRIFT = ContextDrift((0.0,), (0.0,), (1.0,))
+FUNCTIONS = ContextDrift((0.0, 0.0), (0.0, 0.0), (0.5, 0.5), moves=(0.0, 0.1))
+"""The default of networks: what is learnt of a function nearby says less of where a context has moved a parent by tens
+of standard deviations than the prior of the function has it."""
 MOVES = ContextDrift(
     stds=(0.0, 0.1, 0.3, 1.0, 0.1, 0.1, 0.1),
     slopes=(0.0,) * 7,

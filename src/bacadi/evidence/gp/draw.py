@@ -4,10 +4,13 @@ With features Φ of the rows (see `Units`), prior variances V of their weights a
 
     w ~ N(V^½ B⁻¹ b, s² ρ V^½ B⁻¹ V^½),   B = ρI + V^½ Φ'D⁻¹Φ V^½,   b = V^½ Φ'D⁻¹y,   s² from its own posterior.
 
-Offsets of blocks, where there are any, are features that are drawn and not kept.
+D depends on how contexts drift, which is drawn together with ρ. Offsets of blocks, where there are any, are features
+that are drawn and not kept.
 """
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -16,7 +19,7 @@ from scipy.linalg import solve_triangular
 
 from bacadi.data.labelled import Labelled
 from bacadi.evidence.collapsed import EffectKind, Graphs, States
-from bacadi.evidence.gp.factor import NoisePrior, RowNoise, Terms
+from bacadi.evidence.gp.factor import RowNoise, Terms
 from bacadi.model.kernels import AbstractKernel, Units
 
 if TYPE_CHECKING:
@@ -28,22 +31,22 @@ MAX_BYTES = 2 * 10**8  # of the weights of all draws, in single precision
 
 
 class NodeRequest(NamedTuple):
-    """One node, its states and the noise of the rows it explains, with the features of all rows that its parents put in
-    `used` and the prior standard deviations of the weights of all features."""
+    """One node, its states and the noise of the rows it explains under each of the drifts, with the features of all
+    rows that its parents put in `used` and the prior standard deviations of the weights of all features."""
 
     node: int
     state: Int8[np.ndarray, " M"]
-    noise: RowNoise
+    noises: Sequence[RowNoise]
     features: Float[np.ndarray, "N used"]
     std: Float[np.ndarray, " C"]
     used: Int[np.ndarray, " used"]
 
 
 class Fit(NamedTuple):
-    """A function given the rows and ρ: the lower root of B, its solution for b, and the terms of log p(y), whose
-    determinant is that but for the noise of the rows."""
+    """A function given the rows, ρ and their noise: the lower root of B, its solution for b, the terms of log p(y)."""
 
     ratio: float
+    noise: RowNoise
     root: Float[np.ndarray, "c c"]
     projected: Float[np.ndarray, " c"]
     terms: Terms
@@ -66,17 +69,21 @@ def draw_functions(
     stored = 4 * n * d * len(units[0].bias) <= MAX_BYTES
     weight, noise_std = np.zeros((n if stored else 0, d, n_features), np.float32), np.empty((n, d), np.float32)
     shift = np.zeros((n, evidence.n_contexts, d), np.float32)
-    for node in range(d):
-        for at, request in _requests(rng, evidence, units[kernel_of[node]], node, graphs, states):
+
+    def fill(node: int, rng: np.random.Generator) -> None:
+        for at, request in _requests(evidence, units[kernel_of[node]], node, graphs, states):
             weights, noise_std[at, node], shift[at, :, node] = _draw(rng, evidence, request, len(at))
             if stored:
                 weight[at, node] = weights
+
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        list(pool.map(fill, range(d), rng.spawn(d)))
     functions = _stored(units, kernel_of, weight) if stored else {}
     return functions | {"noise_std": Labelled(noise_std, ("node",))} | evidence.states.labelled(states, shift)
 
 
 def _requests(
-    rng: np.random.Generator, evidence: "KernelEvidence", units: Units, node: int, graphs: Graphs, states: States
+    evidence: "KernelEvidence", units: Units, node: int, graphs: Graphs, states: States
 ) -> Iterator[tuple[Int[np.ndarray, " size"], NodeRequest]]:
     """What is to be drawn for a node, each once, with the draws that want it."""
     different, number = np.unique(graphs[:, :, node], axis=0, return_inverse=True)
@@ -87,14 +94,8 @@ def _requests(
         features = units.features(evidence.rows.x, parents)[:, used]
         of_states, which = np.unique(states[at, :, node], axis=0, return_inverse=True)
         for s, state in enumerate(of_states):
-            same, log_p = at[which == s], evidence.log_drifts(node, parents, state)
-            drift = np.zeros(len(same), int)
-            if len(log_p) > 1:
-                share = np.exp(log_p - log_p.max())
-                drift = rng.choice(len(share), size=len(same), p=share / share.sum())
-            for b in np.unique(drift).tolist():
-                noise = evidence.noise_of(parents, state, b)
-                yield same[drift == b], NodeRequest(node, state, noise, features, std, used)
+            noises = [evidence.noise_of(parents, state, b) for b in range(len(evidence.states.drift.stds))]
+            yield at[which == s], NodeRequest(node, state, noises, features, std, used)
 
 
 def _prior_std(kernel: AbstractKernel, units: Units, parents: Bool[np.ndarray, " d"]) -> Float[np.ndarray, " C"]:
@@ -108,63 +109,78 @@ def _draw(
     rng: np.random.Generator, evidence: "KernelEvidence", request: NodeRequest, size: int
 ) -> tuple[Float[np.ndarray, "size C"], Float[np.ndarray, " size"], Float[np.ndarray, "size M"]]:
     """Weights of the features, standard deviation of the noise and what shift effects add, in each of `size` draws."""
-    node, state, noise, features, std, used = request
+    node, state, noises, features, std, used = request
     y, own, blocks = evidence.rows.x[:, node], evidence.row_weights(node), evidence.blocks * evidence.block_std(node)
     columns = np.column_stack([features * std[used], blocks, y])
-    n_rows, gram = _gram(columns, own, evidence.rows.start, noise)
-    fits = [_fit(gram, n_rows, ratio) for ratio in evidence.noise.averaged(evidence.groups[node].ratio)]
-    drawn, noise_std = np.empty((size, len(gram) - 1)), np.empty(size)
-    for fit, at in _shares(rng, evidence.noise, fits, size):
+    sums = RowSums.of(columns, own, evidence.rows.start)
+    ratios = evidence.noise.averaged(evidence.groups[node].ratio)
+    fits = [fit for noise in noises for fit in _fits(columns, own, sums, noise, ratios)]
+    drawn, noise_std, shift = np.empty((size, columns.shape[1] - 1)), np.empty(size), np.zeros((size, len(state)))
+    shifted = np.flatnonzero(evidence.states.kind[state] == EffectKind.SHIFT)
+    for fit, at in _shares(rng, evidence, fits, size):
         s2 = evidence.noise.draw_scale(rng, fit.terms, fit.ratio, len(at))
         noise_std[at] = np.sqrt(s2 * fit.ratio)
-        spread = noise_std[at] * rng.normal(size=(len(gram) - 1, len(at)))
+        spread = noise_std[at] * rng.normal(size=(columns.shape[1] - 1, len(at)))
         drawn[at] = solve_triangular(fit.root, fit.projected[:, None] + spread, lower=True, trans=1).T
+        for k in shifted:
+            # As in a regression on the indicator of the context, given the function.
+            residual = sums.sums[k + 1, -1] - drawn[at] @ sums.sums[k + 1, :-1]
+            precision = sums.rows[k + 1] + 1 / fit.noise.shift[k + 1]
+            shift[at, k] = residual / precision + noise_std[at] / np.sqrt(precision) * rng.normal(size=len(at))
     weight = np.zeros((size, len(std)))
     weight[:, used] = std[used] * drawn[:, : len(used)]
-    shift = np.zeros((size, len(state)))
-    for k in np.flatnonzero(evidence.states.kind[state] == EffectKind.SHIFT):
-        # As in a regression on the indicator of the context, given the function.
-        block = slice(evidence.rows.start[k + 1], evidence.rows.start[k + 2])
-        sums = own[block] @ columns[block]
-        residual = sums[-1] - drawn @ sums[:-1]
-        precision = own[block].sum() + 1 / noise.shift[k + 1]
-        shift[:, k] = residual / precision + noise_std / np.sqrt(precision) * rng.normal(size=size)
     return weight, noise_std, shift
 
 
-def _fit(gram: Float[np.ndarray, "c c"], n_rows: float, ratio: float) -> Fit:
-    root = np.linalg.cholesky(gram[:-1, :-1] + ratio * np.eye(len(gram) - 1))
-    projected = solve_triangular(root, gram[:-1, -1], lower=True)
-    log_det = 2 * np.log(np.diagonal(root)).sum() + (n_rows - len(root)) * np.log(ratio)
-    quad = (gram[-1, -1] - projected @ projected) / ratio
-    return Fit(ratio, root, projected, Terms(*map(np.asarray, (n_rows, log_det, quad))))
+class RowSums(NamedTuple):
+    """The number of rows of each context and the sums of their columns, rows weighted."""
+
+    rows: Float[np.ndarray, " K"]
+    sums: Float[np.ndarray, "K c"]
+    counts: Int[np.ndarray, " K"]
+
+    @classmethod
+    def of(
+        cls, columns: Float[np.ndarray, "N c"], weight: Float[np.ndarray, " N"], start: Int[np.ndarray, " bounds"]
+    ) -> "RowSums":
+        counts = np.diff(start)
+        indicator = (np.arange(len(counts))[:, None] == np.repeat(np.arange(len(counts)), counts)) * weight
+        return cls(indicator.sum(axis=1), indicator @ columns, counts)
+
+
+def _fits(
+    columns: Float[np.ndarray, "N c"],
+    weight: Float[np.ndarray, " N"],
+    of: RowSums,
+    noise: RowNoise,
+    ratios: Sequence[float],
+) -> Iterator[Fit]:
+    """From Σ_k columns_k' D_k⁻¹ columns_k with D_k = scale_k I + shift_k 11', rows weighted."""
+    left = np.isfinite(noise.scale)
+    rows, sums, scale, shift = of.rows[left], of.sums[left], noise.scale[left], noise.shift[left]
+    share = weight * np.repeat(np.where(left, 1 / noise.scale, 0.0), of.counts)
+    gram = (columns.T * share) @ columns - (sums.T * (shift / (scale * (scale + rows * shift)))) @ sums
+    n_rows, size = float(rows.sum()), columns.shape[1] - 1
+    of_noise = rows @ np.log(scale) + np.log1p(rows * shift / scale).sum()
+    for ratio in ratios:
+        # One more row, of y, is the solution for b; what is left of y'D⁻¹y is not asked for, and must not be negative.
+        root = np.linalg.cholesky(gram + np.diag(np.append(np.full(size, ratio), 1.0)))
+        projected, root = root[-1, :-1], root[:-1, :-1]
+        log_det = of_noise + 2 * np.log(np.diagonal(root)).sum() + (n_rows - size) * np.log(ratio)
+        quad = (gram[-1, -1] - projected @ projected) / ratio
+        yield Fit(ratio, noise, root, projected, Terms(*map(np.asarray, (n_rows, log_det, quad))))
 
 
 def _shares(
-    rng: np.random.Generator, noise: NoisePrior, fits: list[Fit], size: int
+    rng: np.random.Generator, evidence: "KernelEvidence", fits: list[Fit], size: int
 ) -> Iterator[tuple[Fit, Int[np.ndarray, " at"]]]:
-    """Which of `size` draws are made by each of the fits, by what the rows say of their ratios."""
-    log_p = np.array([noise.log_density(fit.terms, fit.ratio) for fit in fits])
+    """Which of `size` draws are made by each of the fits, by what the rows say of their drifts and ratios."""
+    log_p = np.array([evidence.noise.log_density(fit.terms, fit.ratio) for fit in fits])
+    log_p += np.repeat(np.log(evidence.states.drift.probabilities), len(evidence.noise.widths))
     share = np.exp(log_p - log_p.max())
     number = rng.choice(len(fits), size=size, p=share / share.sum()) if len(fits) > 1 else np.zeros(size, int)
     for i in np.unique(number).tolist():
         yield fits[i], np.flatnonzero(number == i)
-
-
-def _gram(
-    columns: Float[np.ndarray, "N c"],
-    weight: Float[np.ndarray, " N"],
-    start: Int[np.ndarray, " bounds"],
-    noise: RowNoise,
-) -> tuple[float, Float[np.ndarray, "c c"]]:
-    """The rows that are left, and Σ_k columns_k' D_k⁻¹ columns_k with D_k = scale_k I + shift_k 11', rows weighted."""
-    n_rows, gram = 0.0, np.zeros((columns.shape[1],) * 2)
-    for k in np.flatnonzero(np.isfinite(noise.scale)):
-        block, own = columns[start[k] : start[k + 1]], weight[start[k] : start[k + 1]]
-        n, sums, scale, shift = own.sum(), own @ block, noise.scale[k], noise.shift[k]
-        gram += (block.T * (own / scale)) @ block - np.outer(sums, sums) * shift / (scale * (scale + n * shift))
-        n_rows += n
-    return n_rows, gram
 
 
 def _stored(

@@ -16,6 +16,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, lru_cache, partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -39,8 +40,7 @@ from bacadi.evidence.gp.draw import draw_functions
 from bacadi.evidence.gp.factor import DenseFactor, Group, NoisePrior, RowNoise, SortedRows, Terms, split
 from bacadi.evidence.gp.linalg import BLOCK
 from bacadi.evidence.gp.nystrom import additive_evidence
-from bacadi.evidence.gram import GramEvidence
-from bacadi.evidence.tables import NODE, drift_log_evidences
+from bacadi.evidence.gram import GramEvidence, reach
 from bacadi.model.kernels import AbstractKernel, Sum
 from bacadi.model.noise import log_mean_exp
 
@@ -88,6 +88,8 @@ class KernelEvidence(AbstractEvidence):
         power = np.ones(data.n_contexts + 1) if states.power is None else states.power
         weights = np.ones((1, data.n_rows)) if data.weight is None else data.weight[order].T
         self.weights = weights * np.repeat(power, self.rows.counts)
+        counted = self.weights.mean(axis=0)
+        self.reach = reach(data, np.array([counted[a:b].sum() for a, b in pairwise(self.rows.start)]))
         block = np.zeros(0) if data.block is None else np.arange(data.block.max() + 1)
         self.blocks = np.empty((data.n_rows, 0)) if data.block is None else (data.block[order, None] == block) * 1.0
         self._values, self._capacity = dict[bytes, float](), VALUE_BYTES // (self.n_variables + self.n_contexts + 200)
@@ -101,10 +103,6 @@ class KernelEvidence(AbstractEvidence):
     def evaluate(self, requests: Iterable[Request]) -> list[float]:
         """Values of requests that share parents and group."""
 
-    @abstractmethod
-    def log_drifts(self, node: int, parents: Bool[np.ndarray, " d"], state: Int8[np.ndarray, " M"]) -> np.ndarray:
-        """log p of each drift of the contexts given all else, up to a constant; one number where there is no drift."""
-
     def noise_of(self, parents: Bool[np.ndarray, " d"], state: Int8[np.ndarray, " M"], drift: int) -> RowNoise:
         """Noise of the rows that the mechanism explains, under one of the drifts."""
         states, every = self.states, np.concatenate([[0], state])  # rows of context 0 are always untouched
@@ -113,6 +111,7 @@ class KernelEvidence(AbstractEvidence):
         scale[(kind == EffectKind.HARD) | (kind == EffectKind.SOFT)] = np.inf
         shift = np.where(kind == EffectKind.SHIFT, value**2, 0.0) + states.drift.stds[drift] ** 2
         scale[1:] *= states.drift.noise_ratios[drift]
+        shift[1:] += states.drift.context_moves[drift] ** 2 * (self.reach @ parents)
         shift[0] = 0.0
         return RowNoise(scale, shift)
 
@@ -132,6 +131,13 @@ class KernelEvidence(AbstractEvidence):
     def approximation(self) -> GramEvidence | None:
         # With one width: each more takes as long again, and it is told what it lacks.
         return additive_evidence(self._data, self.states, self.groups, self.noise.middle)
+
+    def target_share(self, node: int, parents: ParentSets) -> Float[np.ndarray, "B M"]:
+        return (
+            super().target_share(node, parents)
+            if self.approximation is None
+            else self.approximation.target_share(node, parents)
+        )
 
     @property
     def hyperparameters(self) -> Int[np.ndarray, " d"]:
@@ -219,9 +225,6 @@ class DenseEvidence(KernelEvidence):
         n_tables = TABLE_BYTES // (16 * (self.n_contexts + 1) * self.n_variables + 400)
         self._table = lru_cache(n_tables)(partial(_table, self._factor, self.noise, EffectKind.SOFT in self._kinds))
 
-    def log_drifts(self, node: int, parents: Bool[np.ndarray, " d"], state: Int8[np.ndarray, " M"]) -> np.ndarray:
-        return np.zeros(1)
-
     def evaluate(self, requests: Iterable[Request]) -> list[float]:
         """Evidence of the rows that left the mechanism, and of those that it explains, from the table unless their
         noise changed or those of two contexts left."""
@@ -256,26 +259,13 @@ class AdditiveEvidence(KernelEvidence):
     costly = False
 
     def _prepare(self, data: ContextData) -> None:
-        if any(self.states.drift.slopes):
-            raise NoClosedForm(
-                "Slopes that drift need linear mechanisms or BGe; leave slopes of [model.drift] out, or use --model "
-                "linear or bge."
-            )
+        refuse_slopes(self.states)
         self._gram = additive_evidence(data, self.states, self.groups, self.noise)
         self.tables = self._gram.tables
 
     @property
     def approximation(self) -> None:  # type: ignore[override]
         return None
-
-    def noise_of(self, parents: Bool[np.ndarray, " d"], state: Int8[np.ndarray, " M"], drift: int) -> RowNoise:
-        scale, shift = super().noise_of(parents, state, drift)
-        shift[1:] += self.tables.move[drift] * (self.tables.reach @ parents)
-        return RowNoise(scale, shift)
-
-    def log_drifts(self, node: int, parents: Bool[np.ndarray, " d"], state: Int8[np.ndarray, " M"]) -> np.ndarray:
-        chosen = np.flatnonzero(parents).astype(NODE)
-        return np.asarray(drift_log_evidences(self.tables, node, chosen, np.asarray(state, np.int8)))
 
     def evaluate(self, requests: Iterable[Request]) -> list[float]:
         return [self._gram.log_evidence(*request) for request in requests]
@@ -288,6 +278,15 @@ class AdditiveEvidence(KernelEvidence):
 
     def target_share(self, node: int, parents: ParentSets) -> Float[np.ndarray, "B M"]:
         return self._gram.target_share(node, parents)
+
+
+def refuse_slopes(states: EffectStates) -> None:
+    """Refuse slopes that drift, which functions do not have."""
+    if any(states.drift.slopes):
+        raise NoClosedForm(
+            "Slopes that drift need linear mechanisms or BGe; leave slopes of [model.drift] out, or use --model linear "
+            "or bge."
+        )
 
 
 def _factor(rows: SortedRows, group: Group, parents: bytes) -> DenseFactor:

@@ -10,9 +10,9 @@ number goes. It is a bound on one side alone, but so small that the other is nea
 recipe (d = 50, 1,200 rows, ρ = .1) log p(y | FF') is within .11 nats of log p(y | K), by 5 to 7 features for one
 parent, 29 to 43 for two, 58 to 140 for three, and on functions that bend far more than K has it within .09 (ten times
 the bound: 2.5). A function is then a regression on F with coefficients N(0, s²) = N(0, σ²/ρ), and its evidence follows
-from the sums F_k'F_k, F_k'y_k and y_k'y_k of the contexts as that of linear mechanisms does, with drift, coarsening,
-blocks and weights of rows. Only contexts that are touched need sums of their own, which are made from the rows where a
-score asks for them.
+from the sums F_k'F_k, F_k'y_k and y_k'y_k of the contexts as that of linear mechanisms does, with drift, moves of the
+parents, coarsening, blocks and weights of rows. Only contexts that are touched need sums of their own, which are made
+from the rows where a score asks for them.
 """
 
 from collections import OrderedDict
@@ -26,17 +26,15 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Int8
 
 from bacadi.data.contexts import ContextData
-from bacadi.errors import NoClosedForm
 from bacadi.evidence.collapsed import EffectKind
-from bacadi.evidence.compiled import compiled
-from bacadi.evidence.gp.evidence import KernelEvidence, Request
+from bacadi.evidence.compiled import compiled, row_by_row
+from bacadi.evidence.gp.evidence import KernelEvidence, Request, refuse_slopes
 from bacadi.evidence.gp.factor import split
 from bacadi.evidence.gp.nystrom import ERROR, kernel_features
 from bacadi.evidence.tables import (
     NODE,
     GramTables,
     Regression,
-    drift_log_evidences,
     local_score,
     regression,
 )
@@ -46,36 +44,40 @@ SUMS_BYTES = 2**30
 
 class FeatureSums(NamedTuple):
     """The C columns Z (features F, ones, blocks) of all rows, times the roots of the weights of these, so that the ones
-    are the roots; the sums of Z by context, and Z'Z of all contexts as untouched under each of the drifts."""
+    are the roots; the sums of Z by context, and Z'Z of all contexts as untouched under each of the drifts. Contexts
+    have moved the parents by `far`, and under drift b `deflate` times the products of their sums is taken away."""
 
     z: Float[np.ndarray, "n C"]
     sums: Float[np.ndarray, "K C"]
+    far: Float[np.ndarray, " M"]
+    deflate: Float[np.ndarray, "B K"]
+    drift_log: Float[np.ndarray, " B"]
     total: Float[np.ndarray, "B C C"]
 
 
 class ColumnSums(NamedTuple):
     """What does not depend on the features: the rows, sorted by context from `start` on; sums and sums of squares of
-    the variables, rows and drifts, by group of nodes with the same weights of rows (G = 1 where rows have none). Under
-    drift b the rows of context k count `share[b, k]`, and `deflate` times the products of their sums is taken away."""
+    the variables and rows, by group of nodes with the same weights of rows (G = 1 where rows have none), and the drifts
+    as `GramTables` has them. Under drift b the rows of context k count `share[b, k]`."""
 
     x: Float[np.ndarray, "d n"]
     start: Int[np.ndarray, " bounds"]
     sums: Float[np.ndarray, "G K d"]
     squares: Float[np.ndarray, "G K d"]
-    total_squares: Float[np.ndarray, "G B d"]
     rows: Float[np.ndarray, "G K"]
     share: Float[np.ndarray, "B K"]
-    deflate: Float[np.ndarray, "G B K"]
     drift: Float[np.ndarray, " B"]
     ratio: Float[np.ndarray, " B"]
-    drift_log: Float[np.ndarray, "G B"]
+    move: Float[np.ndarray, " B"]
+    bend: float
+    odds: Float[np.ndarray, "M d"]
     kind: Int8[np.ndarray, " T"]
     value: Float[np.ndarray, " T"]
     hard_log_evidence: Float[np.ndarray, "M d"]
 
 
 @compiled
-def context_sums(z, ones, start):  # type: ignore[no-untyped-def]
+def sums_by_context(z, ones, start):  # type: ignore[no-untyped-def]
     """The sums of the rows of each context, which are multiplied by the roots of their weights twice."""
     sums = np.zeros((len(start) - 1, z.shape[1]))
     for k in range(len(sums)):
@@ -105,18 +107,22 @@ def node_tables(columns, g, prior, sums, node, touched):  # type: ignore[no-unty
     r, the node itself. Only contexts that are touched have sums of their own."""
     n_drifts, n_columns, _ = sums.total.shape
     m, r, size, start = len(touched), len(prior.precision) - 1, n_columns + 1, columns.start
-    products = np.empty((m + 1, n_columns))
+    products, of_columns = np.empty((m + 1, n_columns)), np.empty((1, m, size))
     for k in range(m + 1):
         rows = sums.z[start[k] : start[k + 1]]
         y = columns.x[node, start[k] : start[k + 1]] * rows[:, r]
         products[k] = np.dot(y, rows)
+        if k > 0:
+            of_columns[0, k - 1, :r], of_columns[0, k - 1, r + 1 :] = sums.sums[k, :r], sums.sums[k, r:]
+            of_columns[0, k - 1, r] = columns.sums[g, k, node]
     total, matrix = np.empty((1, size, size, n_drifts)), np.empty((size, size))
     for b in range(n_drifts):
-        response = np.zeros(n_columns)
+        response, squares = np.zeros(n_columns), 0.0
         for k in range(m + 1):
-            response += columns.share[b, k] * products[k]
-            response -= columns.deflate[g, b, k] * columns.sums[g, k, node] * sums.sums[k]
-        fill(sums.total[b], response, columns.total_squares[g, b, node], r, matrix)
+            share, taken, own = columns.share[b, k], sums.deflate[b, k], columns.sums[g, k, node]
+            response += share * products[k] - taken * own * sums.sums[k]
+            squares += share * columns.squares[g, k, node] - taken * own * own
+        fill(sums.total[b], response, squares, r, matrix)
         total[0, :, :, b] = matrix
     gram, at_gram, n = np.empty((1, touched.sum(), size, size)), np.zeros(m, np.int64), 0
     for k in range(m):
@@ -124,15 +130,18 @@ def node_tables(columns, g, prior, sums, node, touched):  # type: ignore[no-unty
             rows = sums.z[start[k + 1] : start[k + 2]]
             fill(np.dot(rows.T, rows), products[k + 1], columns.squares[g, k + 1, node], r, gram[0, n])
             at_gram[k], n = n, n + 1
-    hard, none = np.zeros((m, r + 1)), np.zeros((m, r + 1))
-    hard[:, r] = columns.hard_log_evidence[:, node]
-    rows, drift_log = columns.rows[g : g + 1], columns.drift_log[g : g + 1]
-    few = np.empty((size, 0)), np.empty((1, 0)), np.zeros(m + 1, np.int64)
+    hard, odds, reach = np.zeros((m, r + 1)), np.ones((m, r + 1)), np.zeros((m, r + 1))
+    hard[:, r], odds[:, r] = columns.hard_log_evidence[:, node], columns.odds[:, node]
+    if r > 0:
+        reach[:, 0] = sums.far  # of all features together
+    rows, drift_log = columns.rows[g : g + 1], sums.drift_log.reshape((1, n_drifts))
+    few = np.empty((size, 0)), np.empty((1, 0)), np.zeros(m + 1, np.int64), of_columns
     n_rows, group = np.array([rows.sum()]), np.zeros(r + 1, np.int64)
-    drifts = columns.drift, columns.ratio, np.zeros(n_drifts), np.zeros(n_drifts), none, drift_log
+    drifts = columns.drift, columns.ratio, np.zeros(n_drifts), columns.move, reach, sums.far, drift_log
     effects = columns.kind, columns.value, hard
+    bends = columns.bend, odds
     return GramTables(
-        np.arange(r + 2), gram, at_gram, *few, total, rows, n_rows, group, *drifts, 0.0, none, prior, *effects
+        np.arange(r + 2), gram, at_gram, *few, total, rows, n_rows, group, *drifts, *bends, prior, *effects
     )
 
 
@@ -150,24 +159,11 @@ def feature_scores(columns, g, prior, sums, node, states):  # type: ignore[no-un
     return scores
 
 
-@compiled
-def feature_drifts(columns, g, prior, sums, node, state):  # type: ignore[no-untyped-def]
-    """log p of each of the drifts, up to a constant."""
-    tables = node_tables(columns, g, prior, sums, node, state > 0)
-    r = tables.hard_log_evidence.shape[1] - 1
-    return drift_log_evidences(tables, r, np.arange(r).astype(NODE), state)
-
-
 class FeatureEvidence(KernelEvidence):
     """The evidence of the process with covariance FF'; see the module for the formulas."""
 
     def _prepare(self, data: ContextData) -> None:
-        states = self.states
-        if any(states.drift.slopes) or states.drift.follows_parents:
-            raise NoClosedForm(
-                "Slopes that drift and mechanisms that bend need linear mechanisms or BGe; leave slopes, moves and "
-                "bend of [model.drift] out, or use --model linear or bge."
-            )
+        refuse_slopes(self.states)
         self._columns = self._column_sums()
         self._sums, self._lock, self._bytes = OrderedDict[tuple[Any, ...], FeatureSums](), Lock(), 0
         self._prior = lru_cache(None)(self._regression)
@@ -180,21 +176,16 @@ class FeatureEvidence(KernelEvidence):
             squares.append([own @ part**2 for part, own in parts])
             sums.append([own @ part for part, own in parts])
             rows.append([own.sum() for _, own in parts])
-        n, usual = np.array(rows)[:, None, :], states.drift.noise_ratios
-        variance, ratio = np.square(states.drift.stds)[None, :, None], usual[None, :, None]
-        deflate, changes = (
-            variance / (ratio * (ratio + n * variance)),
-            n * np.log(ratio) + np.log1p(n * variance / ratio),
-        )
-        deflate[..., 0] = 0.0  # the control is what contexts differ from
-        share = np.column_stack([np.ones_like(usual), np.repeat(1 / usual[:, None], self.n_contexts, axis=1)])
-        total = np.einsum("bk,gkj->gbj", share, squares) - np.einsum("gbk,gkj->gbj", deflate, np.square(sums))
-        drifts = np.square(states.drift.stds), usual, np.log(states.drift.probabilities) - 0.5 * changes[..., 1:].sum(2)
+        drift, odds = states.drift, states.target_odds
+        ratio = drift.noise_ratios
+        share = np.column_stack([np.ones_like(ratio), np.repeat(1 / ratio[:, None], self.n_contexts, axis=1)])
+        drifts = np.square(drift.stds), ratio, np.square(drift.context_moves)
+        bends = (float(drift.bend), odds) if odds is not None else (0.0, np.ones_like(states.hard_log_evidence))
         # A soft effect puts a function of its own in place of the usual one, whatever its spread.
         value = np.where(states.kind == EffectKind.SOFT, 0.0, states.value)
         effects = states.kind, value, states.hard_log_evidence
-        of_rows = np.ascontiguousarray(x.T), start, np.array(sums), np.array(squares), total, np.array(rows)
-        return ColumnSums(*of_rows, share, deflate, *drifts, *effects)
+        of_rows = np.ascontiguousarray(x.T), start, np.array(sums), np.array(squares), np.array(rows)
+        return row_by_row(ColumnSums(*of_rows, share, *drifts, *bends, *effects))  # type: ignore[no-any-return]
 
     def _regression(self, n_features: int, ratio: float, constant: float) -> Regression:
         """The prior of the regression on so many features, an intercept of variance `constant` s² (0: none) and one of
@@ -218,7 +209,7 @@ class FeatureEvidence(KernelEvidence):
         features = kernel_features(split(kernel)[1], self.rows.x[:, parents], 2 * ERROR * ratio)
         root = np.sqrt(self.weights[g])[:, None]
         z = np.concatenate([root * features, root, root * self.blocks], axis=1)
-        found = FeatureSums(z, *self._totals(z, features.shape[1], g))
+        found = self._summed(z, features.shape[1], g, self.reach @ parents)
         with self._lock:
             self._sums[key] = found
             self._bytes += z.nbytes + found.total.nbytes
@@ -227,17 +218,22 @@ class FeatureEvidence(KernelEvidence):
                 self._bytes -= oldest.z.nbytes + oldest.total.nbytes
         return found
 
-    def _totals(
-        self, z: Float[np.ndarray, "n C"], ones: int, g: int
-    ) -> tuple[Float[np.ndarray, "K C"], Float[np.ndarray, "B C C"]]:
-        """Sums of the rows by context, and their products in all as untouched under each of the drifts."""
-        start, share, deflate = self.rows.start, self._columns.share, self._columns.deflate[g]
-        sums = context_sums(z, ones, start)
+    def _summed(self, z: Float[np.ndarray, "n C"], ones: int, g: int, far: Float[np.ndarray, " M"]) -> FeatureSums:
+        """The sums of contexts that have moved the parents by `far`, as untouched under each of the drifts."""
+        start, (share, drift, ratio, move) = self.rows.start, self._columns[5:9]
+        sums, n, far_too = sums_by_context(z, ones, start), self._columns.rows[g], np.concatenate([[0.0], far])
+        variance, usual = drift[:, None] + move[:, None] * far_too, ratio[:, None]
+        deflate = variance / (usual * (usual + n * variance))
+        deflate[:, 0] = 0.0  # the control is what contexts differ from
+        changes = n * np.log(usual) + np.log1p(n * variance / usual)
+        drift_log = np.log(self.states.drift.probabilities) - 0.5 * changes[:, 1:].sum(axis=1)
         total = np.empty((len(share), z.shape[1], z.shape[1]))
         for b, of_context in enumerate(share):
-            rows = z if (of_context == 1).all() else z * np.sqrt(np.repeat(of_context, self.rows.counts))[:, None]
-            total[b] = rows.T @ rows - (sums.T * deflate[b]) @ sums
-        return sums, total
+            if b == 0 or (of_context != share[b - 1]).any():
+                rows = z if (of_context == 1).all() else z * np.sqrt(np.repeat(of_context, self.rows.counts))[:, None]
+                product = rows.T @ rows
+            total[b] = product - (sums.T * deflate[b]) @ sums if deflate[b].any() else product
+        return FeatureSums(z, sums, far, deflate, drift_log, total)
 
     def _request(
         self, node: int, parents: Bool[np.ndarray, " d"]
@@ -257,6 +253,3 @@ class FeatureEvidence(KernelEvidence):
             states = np.array([every[at][2] for at in places], np.int8).reshape(len(places), self.n_contexts)
             values[places] = feature_scores(*self._request(node, every[places[0]][1]), states)
         return values.tolist()
-
-    def log_drifts(self, node: int, parents: Bool[np.ndarray, " d"], state: Int8[np.ndarray, " M"]) -> np.ndarray:
-        return feature_drifts(*self._request(node, parents), np.asarray(state, np.int8))

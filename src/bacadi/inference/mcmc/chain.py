@@ -25,7 +25,7 @@ from bacadi.evidence.tables import NODE, GramTables, Regression, local_score, ne
 MISSING, REJECTED, ACCEPTED = -1, 0, 1
 # Log probability at which a proposal is looked at, at the least, whatever a cheap score says of it: one that changes
 # states alone, whose scores cost little once its parents are known, and one that changes parents.
-DOUBTFUL, HOPELESS = -3.0, -5.0
+DOUBTFUL, HOPELESS = -4.5, -6.5
 BLOCK = 32  # nodes whose weights of edges are summed together
 
 
@@ -72,7 +72,8 @@ class Memory(NamedTuple):
     With `inline` the evidence is compiled: a score that is missing is computed, and takes the place of another of the
     same slot. Most proposals at cold levels are refused and come again, so that most scores are there. Otherwise all
     scores are kept (open addressing), and one that is missing is asked for. What is computed as an approximation is
-    `known_values` where the key is among `known_keys`, and elsewhere corrected by the `offset` of the node.
+    `known_values` where the key is among `known_keys`, and elsewhere corrected by what it is expected to lack
+    (`expected_lack`).
     """
 
     inline: bool
@@ -82,16 +83,16 @@ class Memory(NamedTuple):
     state_hash: UInt64[np.ndarray, "d M T"]
     known_keys: UInt64[np.ndarray, " Q"]
     known_values: Float[np.ndarray, " Q"]
-    offset: Float[np.ndarray, " d"]
+    lack: Float[np.ndarray, "d _ _"]
 
 
 class ScoreRequest(NamedTuple):
-    """The score that was missing: node, parents, states and key."""
+    """The score that was missing: node, parents and states; its key, and the complement of that without the states."""
 
     node: Int[np.ndarray, " 1"]
     parents: UInt8[np.ndarray, " d"]
     state: Int8[np.ndarray, " M"]
-    key: UInt64[np.ndarray, " 1"]
+    key: UInt64[np.ndarray, " 2"]
 
 
 class SamplingProblem(NamedTuple):
@@ -170,8 +171,8 @@ def no_tables() -> GramTables:
     empty = np.zeros((1, 1))
     prior = Regression(0, True, np.ones(1), empty, np.ones(1), np.ones(1), np.ones(1), empty, empty)
     gram, one, group = np.zeros((1, 1, 1, 1)), np.zeros(1), np.zeros(1, np.int64)
-    sums = gram, group, empty, empty, group, gram, empty
-    drifts = one, one, one, one, empty, empty
+    sums = gram, group, empty, empty, group, gram[0], gram, empty
+    drifts = one, one, one, one, empty, one, empty
     return GramTables(group, *sums, one, group, *drifts, 0.0, empty, prior, np.zeros(1, np.int8), one, empty)
 
 
@@ -280,11 +281,33 @@ def slot_of(keys, key):  # type: ignore[no-untyped-def]
 
 @compiled
 def rehash(keys, values, new_keys, new_values):  # type: ignore[no-untyped-def]
-    """Copy all scores into a larger table."""
+    """Copy all scores into another table."""
     for at in range(len(keys)):
         if keys[at] != np.uint64(0):
             slot = slot_of(new_keys, keys[at])
             new_keys[slot], new_values[slot] = keys[at], values[at]
+
+
+@inner
+def expected_lack(memory, node, parents, n_parents, state, of_parents):  # type: ignore[no-untyped-def]
+    """What an approximation is expected to lack: a constant, so much for each parent and each touched context, and for
+    each pair of a parent with another or with a touched context, by a regression on what it was seen to lack
+    (`ladder.expected_lacks`). What is left hardly depends on the states: `known_values` of the complement of the key
+    without these, or a little where nothing is known given these parents."""
+    of_node, d = memory.lack[node], len(memory.lack)
+    single = of_node[d]
+    lack, k = single[node], next_touched(state, 0)
+    for a in range(n_parents):
+        lack += single[parents[a]]
+        for b in range(a):
+            lack += of_node[parents[b], parents[a]]
+    while k < len(state):
+        lack += single[d + k]
+        for a in range(n_parents):
+            lack += of_node[parents[a], d + k]
+        k = next_touched(state, k + 1)
+    known = slot_of(memory.known_keys, of_parents)
+    return lack + (memory.known_values[known] if memory.known_keys[known] == of_parents else of_node[node, node])
 
 
 @inlined
@@ -294,6 +317,7 @@ def evaluate(problem, node, parents, n_parents, state):  # type: ignore[no-untyp
     key = memory.node_hash[node, memory.node_hash.shape[1] - 1]
     for a in range(n_parents):
         key ^= memory.node_hash[node, parents[a]]
+    of_parents = ~key
     k = next_touched(state, 0)
     while k < len(state):
         key ^= memory.state_hash[node, k, state[k]]
@@ -309,12 +333,14 @@ def evaluate(problem, node, parents, n_parents, state):  # type: ignore[no-untyp
         if memory.known_keys[known] == key:
             score = memory.known_values[known]
         else:
-            score = local_score(target.tables, node, parents, n_parents, state) + memory.offset[node]
+            score = local_score(target.tables, node, parents, n_parents, state)
+            if len(memory.known_keys) > 1:
+                score += expected_lack(memory, node, parents, n_parents, state, of_parents)
         memory.keys[slot], memory.values[slot] = key, score
     if not math.isnan(score):
         return score
     # Not before: what the other node of a proposal lacks may stand in the request.
-    request.node[0], request.key[0] = node, key
+    request.node[0], request.key[0], request.key[1] = node, key, of_parents
     request.parents[:] = 0
     for a in range(n_parents):
         request.parents[parents[a]] = 1

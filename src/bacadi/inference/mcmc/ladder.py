@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int, Int8, UInt64
+from jaxtyping import Float, Int, Int8, UInt8, UInt64
 
 from bacadi.data.contexts import ContextData
 from bacadi.errors import InferenceError
@@ -34,7 +34,8 @@ GUESS_SLOTS = 2**20  # of approximations, which take ten times as long as a miss
 CERTAIN = 0.01  # weight to drop an edge that was always there, beside 1 for one that never was
 NEAR = 12  # candidate parents and contexts of a node that a scan looks at
 COLD = 0.5  # the least β of chains that may begin anew where the first one is
-LITTLE = 0.1  # quantile of what the approximation was seen to lack at a node that is added to what is not known
+LITTLE = 0.25  # quantile of what the approximation was seen to lack beyond what is expected, where nothing is known
+RIDGE = 1.0  # prior precision of what a parent or a touched context adds to what lacks, in units of its own variation
 COOLEST_HOT = -math.log(5.0)  # log inverse temperature that the hottest level has at least
 
 
@@ -47,11 +48,22 @@ class Seen(NamedTuple):
 
 
 class Known(NamedTuple):
-    """Scores of the evidence that the approximation has been told, by hash, and what it lacks at each node."""
+    """Scores of the evidence that the approximation has been told and what it lacks given some parents, both by hash,
+    and what it is expected to lack at each node (`chain.expected_lack`)."""
 
     keys: UInt64[np.ndarray, " Q"]
     values: Float[np.ndarray, " Q"]
-    offset: Float[np.ndarray, " d"]
+    lack: Float[np.ndarray, "d _ _"]
+
+
+class Lacks(NamedTuple):
+    """What an approximation was seen to lack at some nodes, given parents and states, and the hashes of the former."""
+
+    node: Int[np.ndarray, " n"]
+    parents: UInt8[np.ndarray, "n d"]
+    state: Int8[np.ndarray, "n M"]
+    key: UInt64[np.ndarray, " n"]
+    by: Float[np.ndarray, " n"]
 
 
 PARTS: dict[str, Any] = {"chains": Chains, "counts": chain.MoveCounts, "seen": Seen, "known": Known}
@@ -83,10 +95,10 @@ class Replica:
         d, m, n = evidence.n_variables, evidence.n_contexts, len(chains.edges)
         self.evidence, self.memory, self.n_kept, self.chains = evidence, memory, 0, chains
         self.target, self.is_approximate = target, evidence.approximation is not None
-        self.known = Known(memory.known_keys, memory.known_values, memory.offset)
-        self.lacks = [list[float]() for _ in range(d)]
+        self.known = Known(memory.known_keys, memory.known_values, memory.lack)
+        self.lacks = [list[Any]() for _ in Lacks._fields]
         self.guesses = self._guesses()
-        kinds = (1, "i8"), (d, "u1"), (m, "i1"), (1, "u8")
+        kinds = (1, "i8"), (d, "u1"), (m, "i1"), (2, "u8")
         self.request = chain.ScoreRequest(*(np.zeros(size, kind) for size, kind in kinds))
         self.work = chain.new_work(d, m, self.evidence.states.n_states)
         self.counts = chain.MoveCounts(np.zeros((n, len(moves.MOVES), 2), np.int64), np.zeros((n, 2)))
@@ -122,7 +134,9 @@ class Replica:
         _check_finite(value, node, request.parents)
         if (cheap := self.evidence.approximation) is not None:
             guess = cheap.log_evidence(node, request.parents.astype(bool), request.state)
-            self.lacks[node].append(value - guess)
+            seen = node, request.parents.copy(), request.state.copy(), request.key[1], value - guess
+            for column, entry in zip(self.lacks, seen, strict=True):
+                column.append(entry)
         if not self._keep(request.key[0], value):  # it was there, and the approximation gave no number
             _check_finite(math.nan, node, request.parents)
 
@@ -146,16 +160,29 @@ class Replica:
         return Memory(True, *room, self.memory.node_hash, self.memory.state_hash, *self.known)
 
     def refine(self) -> None:
-        """Tell the approximation what is known of the evidence by now: the scores that were asked for, and what it was
-        seen to lack at each node. It thereby comes so near to it where chains are that both exchange states.
+        """Tell the approximation what is known of the evidence by now: the scores that were asked for, and what it is
+        expected to lack elsewhere. It thereby comes so near to it where chains are that both exchange states.
 
-        What is not known is given a little of what lacks: where that is too much, chains would gather there.
+        What is not known is given a little less: where that is too much, chains would gather there.
         """
         if self.is_approximate:
-            offset = np.array([np.quantile(lacks, LITTLE) if lacks else 0.0 for lacks in self.lacks])
-            self.known = Known(self.memory.keys.copy(), self.memory.values.copy(), offset)
+            lacks = self._lacks()
+            expected, rest = expected_lacks(lacks)
+            keys, at = np.unique(lacks.key, return_inverse=True)
+            n = np.bincount(at, minlength=len(keys))
+            size = 2 ** math.ceil(math.log2(2 * (self.n_kept + len(keys)) + 2))
+            self.known = Known(np.zeros(size, np.uint64), np.zeros(size), expected)
+            chain.rehash(self.memory.keys, self.memory.values, *self.known[:2])
+            chain.rehash(keys, np.bincount(at, rest, len(keys)) / n, *self.known[:2])
             self.guesses = self._guesses()
             self._rescore()
+
+    def _lacks(self) -> Lacks:
+        """What the approximation was seen to lack, as arrays."""
+        d, m = self.evidence.n_variables, self.evidence.n_contexts
+        kinds = (np.int64, ()), (np.uint8, (d,)), (np.int8, (m,)), (np.uint64, ()), (np.float64, ())
+        columns = zip(self.lacks, kinds, strict=True)
+        return Lacks(*(np.array(column, kind).reshape(-1, *shape) for column, (kind, shape) in columns))
 
     def _rescore(self) -> None:
         """Give all chains but the first the scores of the approximation as it is now."""
@@ -243,7 +270,7 @@ class Replica:
         that an approximation is told, since what it is told must not depend on an interruption."""
         arrays = {f"{part}.{name}": value for part in PARTS for name, value in getattr(self, part)._asdict().items()}
         arrays |= {"betas": self.betas, "position": self.position, "every": np.array(self.every)}
-        arrays |= {"lacks.n": np.array([len(lacks) for lacks in self.lacks]), "lacks.by": np.concatenate(self.lacks)}
+        arrays |= {f"lacks.{name}": value for name, value in self._lacks()._asdict().items()}
         kept = np.flatnonzero(self.memory.keys if self.is_approximate else [])
         arrays |= {"asked.keys": self.memory.keys[kept], "asked.values": self.memory.values[kept]}
         return {name: value.copy() for name, value in arrays.items()} | to_arrays(self.draws)
@@ -253,11 +280,34 @@ class Replica:
         for part, kind in PARTS.items():
             setattr(self, part, kind(*(arrays[f"{part}.{name}"] for name in kind._fields)))
         self.betas, self.position, self.every = arrays["betas"], arrays["position"], int(arrays["every"])
-        self.lacks = [part.tolist() for part in np.split(arrays["lacks.by"], np.cumsum(arrays["lacks.n"])[:-1])]
+        self.lacks = [list(arrays[f"lacks.{name}"]) for name in Lacks._fields]
         for key, value in zip(arrays["asked.keys"], arrays["asked.values"], strict=True):
             self._keep(key, value)
         self.guesses = self._guesses()
         self.draws = from_arrays(arrays)
+
+
+def expected_lacks(lacks: Lacks) -> tuple[Float[np.ndarray, "d _ _"], Float[np.ndarray, " n"]]:
+    """The coefficients of `chain.expected_lack`, by a ridge regression at each node, and what is left of each lack.
+
+    Those of node j are `[j, d, i]` for parent i and `[j, d, d + k]` for context k, `[j, h, i]` for parents h < i and
+    `[j, i, d + k]` for both. No variable is its own parent: the constant is `[j, d, j]`, and the little `[j, j, j]`.
+    """
+    d, m = lacks.parents.shape[1], lacks.state.shape[1]
+    found, rest = np.zeros((d, d + 1, d + m)), lacks.by.copy()
+    single = np.column_stack([lacks.parents, lacks.state > 0]).astype(float)
+    for node in np.unique(lacks.node):
+        at = np.flatnonzero(lacks.node == node)
+        own, by = single[at], lacks.by[at]
+        # Pairs that were seen twice, of those in which the first is a parent.
+        first, second = np.nonzero(np.triu(own[:, :d].T @ own, 1) > 1)
+        design = np.column_stack([own, own[:, first] * own[:, second]])
+        mean, centred = design.mean(axis=0), design - design.mean(axis=0)
+        slopes = np.linalg.solve(centred.T @ centred + RIDGE * np.eye(len(mean)), centred.T @ (by - by.mean()))
+        rest[at] -= by.mean() + centred @ slopes
+        found[node, d], found[node, first, second] = slopes[: d + m], slopes[d + m :]
+        found[node, d, node], found[node, node, node] = by.mean() - mean @ slopes, np.quantile(rest[at], LITTLE)
+    return found, rest
 
 
 def compiled_target(collapsed: CollapsedPosterior, data: ContextData, weights: MoveWeights) -> CompiledTarget:
@@ -380,4 +430,5 @@ def empty_memory(rng: np.random.Generator, evidence: AbstractEvidence) -> Memory
     states = states.reshape(d, m, t)
     states[:, :, :1] = 0  # of most states, which need not be looked at
     room, known = ((np.zeros(n, np.uint64), np.zeros(n)) for n in (size, 1))
-    return Memory(inline, *room, nodes.reshape(d, d + 1), states, *known, np.zeros(d))
+    lack = np.zeros((d, d + 1, d + m) if evidence.approximation is not None else (d, 0, 0))
+    return Memory(inline, *room, nodes.reshape(d, d + 1), states, *known, lack)

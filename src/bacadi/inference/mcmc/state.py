@@ -15,6 +15,7 @@ from jaxtyping import Int
 from bacadi.evidence.collapsed import CollapsedPosterior, StructurePrior
 from bacadi.graph.dag import is_acyclic
 from bacadi.inference.mcmc.draws import PACKED, from_arrays, unpacked_graphs, unpacked_states
+from bacadi.inference.mcmc.ladder import Lacks
 from bacadi.inference.mcmc.start import Local, Searched
 
 Arrays = dict[str, np.ndarray]
@@ -26,7 +27,7 @@ LISTS = (
     "known.values",
     "asked.keys",
     "asked.values",
-    "lacks.by",
+    *(f"lacks.{name}" for name in Lacks._fields),
     *(f"start.{name}" for name in SEARCH),
 )
 """Arrays that may have any length."""
@@ -140,14 +141,17 @@ def _of_chains(arrays: Arrays, prior: StructurePrior) -> Iterator[str]:
 
 def _of_known(arrays: Arrays) -> Iterator[str]:
     """Of the scores that an approximation was told: a table of a power of two, not full, or it is searched forever."""
-    keys, values, n, lacks = (arrays[name] for name in ("known.keys", "known.values", "lacks.n", "lacks.by"))
+    keys, values = arrays["known.keys"], arrays["known.values"]
+    lacks = Lacks(*(arrays[f"lacks.{name}"] for name in Lacks._fields))
     if not len(keys) or len(keys) & (len(keys) - 1) or len(keys) != len(values) or (keys != 0).all():
         yield "the scores that are known are none"
     if len(arrays["asked.keys"]) != len(arrays["asked.values"]) or (arrays["asked.keys"] == 0).any():
         yield "the scores that were asked for are none"
-    numbers = values, lacks, arrays["known.offset"], arrays["asked.values"]
-    if (n < 0).any() or n.sum() != len(lacks) or not all(np.isfinite(array).all() for array in numbers):
+    numbers = values, lacks.by, arrays["known.lack"], arrays["asked.values"]
+    if len({len(column) for column in lacks}) > 1 or not all(np.isfinite(array).all() for array in numbers):
         yield "what lacks is no number"
+    if ((lacks.node < 0) | (lacks.node >= len(arrays["known.lack"]))).any():
+        yield "what lacks is of no node"
 
 
 def _of_ladder(arrays: Arrays, sweep: int, limits: Limits) -> Iterator[str]:
