@@ -15,6 +15,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from itertools import pairwise
 from typing import Any
@@ -82,7 +83,7 @@ class KernelEvidence(AbstractEvidence):
         self.groups = groups or (self.options[len(self.options) // 2],) * self.n_variables
         self.n_options = len(self.options)
         self.is_fitted = groups is not None or self.n_options == 1
-        self._data, self._with_groups = data, partial(type(self), data, states, kernels, noise, per_node)
+        self._data, self._kernels = data, kernels
         self._kinds: list[int] = states.kind.tolist()
         order = np.argsort(data.context, kind="stable")
         power = np.ones(data.n_contexts + 1) if states.power is None else states.power
@@ -144,15 +145,20 @@ class KernelEvidence(AbstractEvidence):
         return np.array([self.options.index(group) for group in self.groups], np.int64)
 
     def with_hyperparameters(self, chosen: Int[np.ndarray, " d"]) -> "KernelEvidence":
-        return self._with_groups(tuple(self.options[i] for i in chosen))
+        return self._with_groups(tuple(self.options[i] for i in chosen), self.states)
+
+    def _with_groups(self, groups: tuple[Group, ...], states: EffectStates) -> "KernelEvidence":
+        return type(self)(self._data, states, self._kernels, self.noise, self._per_node, groups)
 
     def fit_hyperparameters(
         self, graph: Int8[np.ndarray, "d d"], states: Int8[np.ndarray, "M d"], over: Callable[[], bool] = never
     ) -> "KernelEvidence":
         """The likeliest options given the structure: nodes without parents, which say nothing of functions, follow.
 
-        The scale s² of a node is integrated out, so that nodes may well share the rest.
+        The scale s² of a node is integrated out, so that nodes may well share the rest. What happens where parents have
+        moved counts in full: a kernel that is wrong there must not be chosen because the model allows for it.
         """
+        plain = replace(self.states, drift=self.states.drift.replace(moves=None))
         options, d, explained = self.options, self.n_variables, graph.any(axis=0)
         requests = np.arange(d), graph.T.astype(bool), np.ascontiguousarray(states.T, np.int8)
         scores = np.full((len(options), d), -np.inf)
@@ -160,7 +166,7 @@ class KernelEvidence(AbstractEvidence):
         for i in sorted(range(len(options)), key=lambda i: abs(i - middle)):
             if over():
                 break
-            scores[i] = self._with_groups((options[i],) * d).log_evidences(*requests)
+            scores[i] = self._with_groups((options[i],) * d, plain).log_evidences(*requests)
         looked = explained.any() and np.isfinite(scores).any()
         best = int(scores[:, explained].sum(axis=1).argmax()) if looked else middle
         likeliest = np.where(self._per_node & explained & looked, scores.argmax(axis=0), best)

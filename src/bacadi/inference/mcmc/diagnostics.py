@@ -53,6 +53,10 @@ class Criteria:
     min_replicas: int = 2
 
 
+UNSETTLED = 1e-5
+"""The share of all edges and targets that may be left in doubt by a run that ends by itself."""
+
+
 @dataclass(frozen=True, eq=False)
 class Indicators:
     """How well every edge or target is known. R-hat and ESS are NaN where all draws agree."""
@@ -80,6 +84,20 @@ class Diagnostics:
         """Whether every diagnostic is within its bound."""
         return next(self._failures(UNNAMED), None) is None
 
+    @property
+    def is_worth_more(self) -> bool:
+        """Whether a run is to go on: where it has not converged, but for a few of very many edges and targets.
+
+        With a million of them a few are always left, for each of which a run would have to be twice as long again;
+        `converged` and `words` say so.
+        """
+        limits, both = self.criteria, (self.edges, self.targets)
+        beyond = sum(
+            int(((of.difference > limits.max_difference) | (of.error > limits.max_error)).sum()) for of in both
+        )
+        few = beyond <= UNSETTLED * sum(of.error.size for of in both)
+        return not (self.converged if beyond == 0 else few and next(self._other_failures(), None) is None)
+
     def words(self, variables: tuple[str, ...], contexts: tuple[str, ...]) -> list[str]:
         """A sentence for every criterion that is not met; none if the run is fine."""
         return list(self._failures(Labels(variables, contexts)))
@@ -100,6 +118,10 @@ class Diagnostics:
             yield f"Not converged: {counted(draws, 'draw')} per replica cannot be judged; {_LONGER}"
             return
         yield from self._probability_failures(labels)
+        yield from self._other_failures()
+
+    def _other_failures(self) -> Iterator[str]:
+        limits = self.criteria
         yield from self._score_failures()
         rate = self.swap_rate.mean(axis=0)
         if (rate < limits.min_swap_rate).any():

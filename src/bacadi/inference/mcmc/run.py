@@ -269,7 +269,7 @@ class TemperingRun:
         """
         if self.total >= self.plan.max_sweeps or self.is_last:
             return False
-        if self._draws().diagnostics().converged:
+        if not self._draws().diagnostics().is_worth_more:
             return False
         self.total = min(2 * self.total, self.plan.max_sweeps)
         burn_in = int(self.total * self.method.burn_in)
