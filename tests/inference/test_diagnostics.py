@@ -222,3 +222,17 @@ def test_stats_go_into_a_posterior_and_its_file(tmp_path: Path) -> None:
     assert stats["swap_rate"].dims == ("chain", "level")
     for name, stat in found.to_stats().items():
         np.testing.assert_array_equal(stats[name].values, stat.values)
+
+
+def test_a_few_of_very_many_edges_in_doubt_end_a_run_and_are_named() -> None:
+    """One in 100,000 edges and targets may be left; the same two edges of few variables ask for more draws, and so does
+    a log posterior that has not settled."""
+    d, halves = 450, np.arange(100) < 50
+    graphs, quick = np.zeros((2, 100, d, d), np.int8), scores(np.random.default_rng(0), 0.0, (2, 100))
+    graphs[0, :, 0, 1], graphs[0, :, 2, 3] = halves, halves
+    rest = np.zeros((2, 100, 0, d), np.int8), quick, np.full((2, 3), 0.3)
+    many, few = diagnose(graphs, *rest), diagnose(graphs[:, :, :5, :5], rest[0][..., :5], *rest[1:])
+    assert not many.converged and "(1 other edge beyond" in many.words(tuple(map(str, range(d))), ())[0]
+    assert not many.is_worth_more and not few.converged and few.is_worth_more
+    stuck = diagnose(graphs, rest[0], np.cumsum(quick, axis=1), rest[2])
+    assert stuck.is_worth_more

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numba import njit
 from scipy.stats import binom, norm
 
 from bacadi.data.contexts import ContextData
@@ -16,13 +17,15 @@ from bacadi.errors import InferenceError, StoreError
 from bacadi.evidence.collapsed import AbstractEvidence, CollapsedPosterior
 from bacadi.evidence.effects import draw_hard_effects, effect_states
 from bacadi.evidence.reading import collapse
+from bacadi.evidence.tables import NODE
 from bacadi.inference.checkpoint import Checkpoint
 from bacadi.inference.collapsed import collapsed_problem, posterior_fields
 from bacadi.inference.exact.enumeration import enumerate_posterior
 from bacadi.inference.mcmc import ladder, run
+from bacadi.inference.mcmc.chain import Memory, expected_lack
 from bacadi.inference.mcmc.diagnostics import diagnose
 from bacadi.inference.mcmc.draws import ChainDraws
-from bacadi.inference.mcmc.ladder import Replica
+from bacadi.inference.mcmc.ladder import Lacks, Replica, expected_lacks
 from bacadi.inference.mcmc.method import MCMC
 from bacadi.inference.mcmc.run import TemperingRun
 from bacadi.inference.method import Monitor, Problem, Progress
@@ -151,6 +154,36 @@ def test_an_approximation_that_is_wrong_changes_no_probability() -> None:
         evidence = Misled(collapsed.evidence.table, 2, 2)
         problems.append((replace(collapsed, evidence=evidence), data))
     check_all(problems)
+
+
+def test_what_an_approximation_lacks_is_learnt_from_what_it_was_seen_to_lack() -> None:
+    """Parents, contexts and pairs of them add to it: a regression finds that, and compiled code reads it as it is."""
+    rng, (n, d, m) = np.random.default_rng(3), (600, 4, 3)
+    parents, state = rng.integers(0, 2, (n, d)).astype(np.uint8), rng.integers(0, 2, (n, m)).astype(np.int8)
+    node = rng.integers(0, 2, n)
+    parents[np.arange(n), node] = 0
+    by = (
+        2.0
+        + parents[:, 3]
+        - 3.0 * parents[:, 2] * parents[:, 3]
+        + 0.5 * state[:, 1]
+        + parents[:, 2] * state[:, 1]
+        + node
+    )
+    expected, rest = expected_lacks(Lacks(node, parents, state, np.arange(1, n + 1).astype(np.uint64), by))
+    assert np.abs(rest).max() < 0.1 and not expected[2:].any()
+    words = np.zeros((d, d + 1), np.uint64), np.zeros((d, m, 2), np.uint64)
+    scores, known = ((np.zeros(2, np.uint64), np.zeros(2)) for _ in range(2))
+    memory = Memory(True, *scores, *words, *known, expected)
+    for at in range(20):
+        chosen = np.flatnonzero(parents[at]).astype(NODE)
+        found = expected_lack_of(memory, int(node[at]), chosen, len(chosen), state[at], np.uint64(7))
+        assert found == pytest.approx(by[at] - rest[at] + expected[node[at], node[at], node[at]], abs=1e-9)
+
+
+@njit
+def expected_lack_of(memory, node, parents, n_parents, state, key):  # type: ignore[no-untyped-def]
+    return expected_lack(memory, node, parents, n_parents, state, key)
 
 
 @pytest.mark.parametrize(("mechanism", "effect"), FAST)

@@ -51,7 +51,8 @@ class MCMC(AbstractCollapsedMethod):
     A sweep is `moves_per_sweep` moves (2 d, and up to eight times as many at the coldest) at each of `n_levels`
     temperatures (4 + 2.7 √d), then exchanges. `n_sweeps` of each replica include the share `burn_in`, in which the
     spacing of the temperatures and, without `max_temperature`, the hottest of them are adapted. Without `n_sweeps`
-    there are as many as it takes: 840, then twice as many whenever the diagnostics find fault, at most 6720.
+    there are as many as it takes: 840, then twice as many whenever the diagnostics find fault with more than one in
+    100,000 edges and targets, at most 6720.
     With `time_budget` (seconds) all work, from reading the data to writing the results, ends by then, whatever the
     number of sweeps; the search for starts takes at most a quarter of it, and the burn-in the same share as otherwise.
     The numbers in brackets are those of linear models; `plan` has those of models whose scores take
