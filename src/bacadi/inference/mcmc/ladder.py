@@ -35,6 +35,7 @@ CERTAIN = 0.01  # weight to drop an edge that was always there, beside 1 for one
 NEAR = 12  # candidate parents and contexts of a node that a scan looks at
 COLD = 0.5  # the least β of chains that may begin anew where the first one is
 LITTLE = 0.25  # quantile of what the approximation was seen to lack beyond what is expected, where nothing is known
+CONFUSED = 10.0  # times as often as otherwise an edge and a target change together where there is an approximation
 RIDGE = 1.0  # prior precision of what a parent or a touched context adds to what lacks, in units of its own variation
 COOLEST_HOT = -math.log(5.0)  # log inverse temperature that the hottest level has at least
 
@@ -348,8 +349,13 @@ def _largest(weight: Float[np.ndarray, "a d"], n: int) -> Int[np.ndarray, "d C"]
 
 
 def _move_weights(weights: MoveWeights, evidence: AbstractEvidence) -> Float[np.ndarray, " 8"]:
-    """The weights of the moves that exist: targets need contexts, scans need scores in compiled code."""
+    """The weights of the moves that exist: targets need contexts, scans need scores in compiled code.
+
+    An edge and the target that it explains away are what an approximation confuses, and what takes longest to settle.
+    """
     allowed = np.array(list(vars(weights).values()), float)
+    if evidence.approximation is not None:
+        allowed[moves.EDGE_AND_TARGET] *= CONFUSED
     if evidence.n_contexts == 0 or evidence.states.n_states == 1:
         allowed[moves.SET_TARGET : moves.REDRAW] = 0
     if tables_of(evidence) is None:

@@ -33,7 +33,10 @@ COLD_MOVES, COLD_LEVELS = 8.0, 1.5
 
 
 class MoveWeights(Choice):
-    """How often each move is proposed, relative to the others; the order is that of `moves.MOVES`."""
+    """How often each move is proposed, relative to the others; the order is that of `moves.MOVES`.
+
+    Networks, which are sampled through an approximation, have ten times the `edge_and_target`.
+    """
 
     add_or_drop: float = option(4.0, above=0)
     reverse: float = option(4.0, least=0)
