@@ -183,7 +183,7 @@ class Replica:
         d, m = self.evidence.n_variables, self.evidence.n_contexts
         kinds = (np.int64, ()), (np.uint8, (d,)), (np.int8, (m,)), (np.uint64, ()), (np.float64, ())
         columns = zip(self.lacks, kinds, strict=True)
-        return Lacks(*(np.array(column, kind).reshape(-1, *shape) for column, (kind, shape) in columns))
+        return Lacks(*(np.array(column, kind).reshape(len(column), *shape) for column, (kind, shape) in columns))
 
     def _rescore(self) -> None:
         """Give all chains but the first the scores of the approximation as it is now."""
