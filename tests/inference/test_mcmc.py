@@ -350,3 +350,10 @@ def without_a_number(name: str, where: str) -> Sampled:
 def test_evidence_that_is_not_a_number_is_an_error(name: str, where: str) -> None:
     with pytest.raises(InferenceError, match=r"The evidence of variable number 3 given parents .* is nan"):
         TemperingRun(*without_a_number(name, where), QUICK, 3).go()
+
+
+def test_searches_for_starts_are_saved_without_contexts_too() -> None:
+    """Where compiling takes longer than the time between two checkpoints there is none of them yet."""
+    data = ContextData(np.random.default_rng(0).normal(size=(9, 2)), np.zeros(9, int), ("a", "b"), (), "obs")
+    saved = TemperingRun(collapse(Model(), data), data, MCMC(), 0)._start_arrays([])
+    assert saved["start.state"].shape == (0, 0) and saved["start.parents"].shape == (0, 2)

@@ -373,7 +373,7 @@ class TemperingRun:
             ),
             "start.score": np.array([local.score for *_, local in found], float),
             "start.parents": np.array([local.parents for *_, local in found], np.uint8).reshape(-1, d),
-            "start.state": np.array([local.state for *_, local in found], np.int8).reshape(-1, m),
+            "start.state": np.array([local.state for *_, local in found], np.int8).reshape(len(found), m),
         }
 
     def _load(self) -> dict[str, np.ndarray] | None:
