@@ -72,6 +72,13 @@ class EffectStates:
         """T, the untouched mechanism included."""
         return len(self.names)
 
+    @property
+    def bends(self) -> tuple[float, Float[np.ndarray, "M d"]]:
+        """`ContextDrift.bend` and the odds it is held to; 0 where nothing bends."""
+        if self.target_odds is None:
+            return 0.0, np.ones_like(self.hard_log_evidence)
+        return float(self.drift.bend), self.target_odds
+
     def refuse_certainty(self, data: ContextData) -> None:
         """Refuse drift, coarsening and blocks where the evidence knows nothing of them."""
         if self.drift.is_any or self.power is not None:

@@ -47,7 +47,7 @@ class GramEvidence(AbstractEvidence):
         power = np.ones(data.n_contexts + 1) if states.power is None else states.power
         drift = states.drift
         square, slope, ratio = np.square(drift.stds), np.square(drift.slopes), drift.noise_ratios
-        move, odds = np.square(drift.context_moves), states.target_odds
+        move = np.square(drift.context_moves)
         sums = _summed(design, data, weights * power[data.context], (square, ratio))
         rows, n = sums.rows, sums.rows[:, None, 1:]
         changes = n * np.log(ratio)[:, None] + np.log1p(n * (square / ratio)[:, None])
@@ -55,9 +55,10 @@ class GramEvidence(AbstractEvidence):
         group = np.arange(data.n_variables) % len(weights)
         far = reach(data, rows.mean(axis=0))
         drifts = square, ratio, slope, move, far, np.zeros(data.n_contexts), drift_log
-        bends = (float(drift.bend), odds) if odds is not None else (0.0, np.ones_like(states.hard_log_evidence))
         effects = states.kind, states.value, states.hard_log_evidence
-        self.tables = row_by_row(GramTables(first, *sums, rows.sum(axis=1), group, *drifts, *bends, prior, *effects))
+        self.tables = row_by_row(
+            GramTables(first, *sums, rows.sum(axis=1), group, *drifts, *states.bends, prior, *effects)
+        )
 
     def log_evidence(self, node: int, parents: Bool[np.ndarray, " d"], state: Int8[np.ndarray, " M"]) -> float:
         chosen = np.flatnonzero(parents).astype(NODE)

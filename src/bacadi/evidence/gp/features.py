@@ -176,16 +176,14 @@ class FeatureEvidence(KernelEvidence):
             squares.append([own @ part**2 for part, own in parts])
             sums.append([own @ part for part, own in parts])
             rows.append([own.sum() for _, own in parts])
-        drift, odds = states.drift, states.target_odds
-        ratio = drift.noise_ratios
+        drift, ratio = states.drift, states.drift.noise_ratios
         share = np.column_stack([np.ones_like(ratio), np.repeat(1 / ratio[:, None], self.n_contexts, axis=1)])
         drifts = np.square(drift.stds), ratio, np.square(drift.context_moves)
-        bends = (float(drift.bend), odds) if odds is not None else (0.0, np.ones_like(states.hard_log_evidence))
         # A soft effect puts a function of its own in place of the usual one, whatever its spread.
         value = np.where(states.kind == EffectKind.SOFT, 0.0, states.value)
         effects = states.kind, value, states.hard_log_evidence
         of_rows = np.ascontiguousarray(x.T), start, np.array(sums), np.array(squares), np.array(rows)
-        return row_by_row(ColumnSums(*of_rows, share, *drifts, *bends, *effects))  # type: ignore[no-any-return]
+        return row_by_row(ColumnSums(*of_rows, share, *drifts, *states.bends, *effects))  # type: ignore[no-any-return]
 
     def _regression(self, n_features: int, ratio: float, constant: float) -> Regression:
         """The prior of the regression on so many features, an intercept of variance `constant` s² (0: none) and one of
@@ -220,8 +218,9 @@ class FeatureEvidence(KernelEvidence):
 
     def _summed(self, z: Float[np.ndarray, "n C"], ones: int, g: int, far: Float[np.ndarray, " M"]) -> FeatureSums:
         """The sums of contexts that have moved the parents by `far`, as untouched under each of the drifts."""
-        start, (share, drift, ratio, move) = self.rows.start, self._columns[5:9]
-        sums, n, far_too = sums_by_context(z, ones, start), self._columns.rows[g], np.concatenate([[0.0], far])
+        start, of = self.rows.start, self._columns
+        share, drift, ratio, move = of.share, of.drift, of.ratio, of.move
+        sums, n, far_too = sums_by_context(z, ones, start), of.rows[g], np.concatenate([[0.0], far])
         variance, usual = drift[:, None] + move[:, None] * far_too, ratio[:, None]
         deflate = variance / (usual * (usual + n * variance))
         deflate[:, 0] = 0.0  # the control is what contexts differ from

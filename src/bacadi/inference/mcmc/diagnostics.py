@@ -95,8 +95,8 @@ class Diagnostics:
         beyond = sum(
             int(((of.difference > limits.max_difference) | (of.error > limits.max_error)).sum()) for of in both
         )
-        few = beyond <= UNSETTLED * sum(of.error.size for of in both)
-        return not (self.converged if beyond == 0 else few and next(self._other_failures(), None) is None)
+        few = 0 < beyond <= UNSETTLED * sum(of.error.size for of in both)
+        return not self.converged and not (few and next(self._other_failures(), None) is None)
 
     def words(self, variables: tuple[str, ...], contexts: tuple[str, ...]) -> list[str]:
         """A sentence for every criterion that is not met; none if the run is fine."""
