@@ -166,6 +166,25 @@ def test_arrow_keys_go_from_edge_to_edge(opened: Any) -> None:
     assert not tip.is_displayed()
 
 
+def test_the_words_of_an_edge_follow_when_the_page_scrolls(opened: Any) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    after_frames = "requestAnimationFrame(() => requestAnimationFrame(() => arguments[0]({})))"
+    resize(opened, 1280, 300)
+    opened.execute_script("document.querySelector('.edge[tabindex=\"0\"]').focus()")
+    keys(opened, Keys.ARROW_RIGHT)
+    told = "const tip = document.querySelector('#tip'), edge = document.activeElement;"
+    told += "const box = tip.getBoundingClientRect(), line = edge.querySelector('.line').getBoundingClientRect();"
+    seen = "[tip.textContent, edge.getAttribute('aria-label'), box.height, box.top - line.top - line.height / 2]"
+    for by in (0, -30, 60):
+        opened.execute_script(f"scrollBy(0, {by})")
+        words, label, height, below = opened.execute_async_script(told + after_frames.format(seen))
+        assert words == label and height > 0 and abs(below) < 120
+    opened.execute_script("document.activeElement.blur(); scrollBy(0, -40)")
+    hidden = opened.execute_async_script(after_frames.format("document.querySelector('#tip').hidden"))
+    assert hidden, "words of no edge in focus"
+
+
 def told_at(window: Any, element: str, place: str) -> str:
     """What the page says where the mouse is: an element is scrolled to, `place` gives x and y in the window."""
     from selenium.webdriver import ActionChains

@@ -88,14 +88,16 @@
     const svg = event.target.closest?.("svg.graph");
     if (svg) near(svg, node ? node.dataset.v : null);
   });
-  document.addEventListener("focusin", (event) => {
-    const edge = event.target.closest?.(".edge");
+  function tellFocused() {
+    const edge = document.activeElement?.closest(".edge");
     if (!edge) return hideTip();
     const box = one(".line", edge).getBoundingClientRect();
     showTip(edge.getAttribute("aria-label"), box.left + box.width / 2, box.top + box.height / 2);
-  });
+  }
+  document.addEventListener("focusin", tellFocused);
   document.addEventListener("keydown", onKey);
-  document.addEventListener("scroll", hideTip, { capture: true, passive: true });
+  // An edge that takes the focus is scrolled to: its words go with it.
+  document.addEventListener("scroll", () => { if (!tip.hidden) tellFocused(); }, { capture: true, passive: true });
 
   // A context: what it hit, and what moved.
   function choose(k) {
