@@ -63,6 +63,8 @@ def test_presets_are_those_of_the_version_before(preset: str, mechanism: str, me
     )
     found = model.pop("drift"), model.pop("coarsening")  # came later
     assert found == (("auto", "auto") if preset == "default" else none)
+    assert model["graph_prior"].pop("type") == "auto"  # even edges or hubs, since then
+    model["graph_prior"]["type"] = "erdos-renyi"
     if preset == "default":
         assert model["effect"]["type"] == "auto"
         model["effect"] = model["effect"]["candidates"][0]

@@ -12,8 +12,10 @@ from bacadi.graph.enumerate import log_subsets
 from bacadi.model.noise import InferredNoise
 from bacadi.model.priors import (
     AbstractGraphPrior,
+    AbstractOrderPrior,
     ErdosRenyi,
     LatentPrior,
+    OrderedErdosRenyi,
     PreferentialAttachment,
     ScaleFree,
     TargetPrior,
@@ -107,3 +109,15 @@ def test_the_prior_of_inferred_noise_is_a_density_of_log_std() -> None:
     assert integrate.trapezoid(np.exp(log_p), grid) == pytest.approx(1, abs=1e-4)
     expected = stats.invgamma.logpdf(np.exp(2 * grid), 2.5, scale=0.4) + np.log(2) + 2 * grid
     np.testing.assert_allclose(log_p[1500:2500], expected[1500:2500], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("prior", [OrderedErdosRenyi(1.0), PreferentialAttachment(1.0)])
+def test_priors_along_an_order_sum_to_one(prior: AbstractOrderPrior) -> None:
+    """All 64 graphs of four variables whose edges run one way."""
+    forward = np.argwhere(np.triu(np.ones((4, 4)), 1))
+    total = 0.0
+    for n in range(2 ** len(forward)):
+        graph = np.zeros((4, 4), np.int8)
+        graph[tuple(forward[[bool(n >> bit & 1) for bit in range(len(forward))]].T)] = 1
+        total += math.exp(prior.log_prob_along_order(graph))
+    assert total == pytest.approx(1.0)

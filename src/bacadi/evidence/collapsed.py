@@ -288,6 +288,11 @@ class CollapsedPosterior:
 
     def log_posterior(self, graph: Int8[np.ndarray, "d d"], states: Int8[np.ndarray, "M d"]) -> float:
         """log p(G, S | D) + const, term by term: the plain path that every faster one is held to."""
+        orders = log_orders(graph) if self.prior.over_orders else 0.0
+        return self.log_posterior_along_order(graph, states) + orders
+
+    def log_posterior_along_order(self, graph: Int8[np.ndarray, "d d"], states: Int8[np.ndarray, "M d"]) -> float:
+        """`log_posterior` without the number of orders, which takes long to count: of the graph with one of them."""
         edges = np.asarray(graph, bool)
         local = sum(self.evidence.log_evidence(node, edges[:, node], states[:, node]) for node in range(len(edges)))
-        return local + self.prior.log_prob_graph(graph) + self.prior.log_prob_states(states)
+        return local + self.prior.log_prob_ordered(graph) + self.prior.log_prob_states(states)

@@ -91,6 +91,19 @@ def log_subsets(n: int) -> Float[np.ndarray, " sizes"]:
     return gammaln(n + 1) - gammaln(size + 1) - gammaln(n - size + 1)
 
 
+def log_normaliser(log_law: Float[np.ndarray, " d"], edge_log_odds: float) -> float:
+    """log Σ_G y^|G| Π_i law(number of children of i) over all graphs of one causal order, log y = edge_log_odds.
+
+    >>> round(math.exp(log_normaliser(np.zeros(4), 0.0)))  # each of the 6 pairs is joined or not
+    64
+    """
+    children, total = np.arange(len(log_law)), 0.0
+    for later in range(len(log_law)):
+        terms = log_subsets(later) + log_law[: later + 1] + children[: later + 1] * edge_log_odds
+        total += float(np.logaddexp.reduce(terms))
+    return total
+
+
 def expected_edges(log_law: Float[np.ndarray, " d"], edge_log_odds: float) -> float:
     """E|G| under p(G, π) ∝ y^|G| Π_i law(number of children of i), log y = edge_log_odds, π a causal order of G.
 

@@ -1,6 +1,6 @@
-"""What an effect, a mechanism and a drift that are left open become: chosen by the data before sampling, said in words.
+"""What effect, mechanism, drift and prior of graphs become where they are left open: chosen by the data, said in words.
 
-Seven questions, in this order:
+Eight questions, in this order:
 
 1. **Are tails heavy?** Rows that are far off then count less (`tails`) in all that follows, unless noise variances
    differ between contexts all the same.
@@ -32,6 +32,7 @@ Seven questions, in this order:
 7. **Are mechanisms lines, and are they strong?** Where the mechanism is left open, curves (`AdditiveProcess`) and lines
    of weak causes (`AutoMechanism.weak`) are compared with the best lines at the same structure; where they are better,
    questions 2 to 6 are asked once more with them.
+8. **Have few causes many of the effects?** A prior of hubs is chosen where it explains the data better (`hubs`).
 """
 
 import math
@@ -48,6 +49,7 @@ from bacadi.data.contexts import ContextData
 from bacadi.data.text import counted
 from bacadi.evidence.collapsed import never
 from bacadi.evidence.reading import collapse
+from bacadi.inference import hubs
 from bacadi.inference.completion import searched
 from bacadi.inference.mcmc.start import Structure
 from bacadi.inference.method import Problem
@@ -60,6 +62,7 @@ from bacadi.model.mechanism import Mechanism
 from bacadi.model.model import Model
 from bacadi.model.neural import NeuralGaussian
 from bacadi.model.noise import InferredNoise, scale_free
+from bacadi.model.priors import AutoGraphPrior, PreferentialAttachment
 
 MEDIAN = 0.4549364  # of χ² with one degree of freedom
 MEDIAN_ERROR = 2.33  # standard error of the median of n such numbers, over MEDIAN, times √n
@@ -85,8 +88,9 @@ class Chosen:
     """A model without open choices, and why: the log posterior of the best structure by kind of effect and by what may
     drift, in nats, the inflation of variances (NaN where it cannot be told), by how many nats effects that go one way
     are better (NaN where that was not tried), as how many rows those of a context count (None: as all), by how many
-    nats networks would be better than the best (NaN where that was not looked at), and by how many lines of weak causes
-    and curves are better than the usual lines (NaN where they were not compared)."""
+    nats networks would be better than the best (NaN where that was not looked at), by how many lines of weak causes
+    and curves are better than the usual lines, and a prior of hubs than one of even edges (NaN where they were not
+    compared)."""
 
     model: Model
     weight: Float[np.ndarray, "n d"] | None = None
@@ -99,6 +103,7 @@ class Chosen:
     networks: float = math.nan
     weak: float = math.nan
     curves: float = math.nan
+    hubs: float = math.nan
 
     @property
     def advises_networks(self) -> bool:
@@ -123,6 +128,8 @@ class Chosen:
             )
         elif not math.isnan(self.weak) and self.model.mechanism == AutoMechanism.weak:
             lines.append(f"causes are weak beside the noise (better by {self.weak:.0f} nats than the usual prior)")
+        if isinstance(self.model.graph_prior, PreferentialAttachment) and not math.isnan(self.hubs):
+            lines.append(f"a few causes have many effects (better by {self.hubs:.0f} nats than edges spread evenly)")
         if self.one_way > LIKELIER and isinstance(effect, HardGaussian):
             where = "down" if effect.mean_prior_mean < 0 else "up"
             better = f"better by {self.one_way:.0f} nats than any kind that goes either way"
@@ -173,13 +180,26 @@ class Chosen:
         mechanisms = {"weak": self.weak, "curves": self.curves}
         if known := {name: nats for name, nats in mechanisms.items() if not math.isnan(nats)}:
             numbers["mechanisms"] = {"lines": 0.0} | known
+        if not math.isnan(self.hubs):
+            numbers["edges"] = {"even": 0.0, "hubs": self.hubs}
         if not math.isnan(self.networks):
             numbers["networks"] = {"chosen": 0.0, "networks": float(self.networks)}
         return {"chosen": {"words": self.words(), "nats": numbers, "inflation": inflation}}
 
 
 def chosen_model(problem: Problem, over: Callable[[], bool] = never) -> Chosen:
-    """The model of a problem with its open choices made; nothing is searched where nothing is open.
+    """The model of a problem with its open choices made; nothing is searched where nothing is open."""
+    found, structure = _of_contexts(problem, over)
+    prior = found.model.graph_prior
+    if not isinstance(prior, AutoGraphPrior):
+        return found
+    gain = hubs.gain(problem, found.model, structure, over)
+    chosen = prior.hubs if gain > hubs.CLEARLY else prior.even
+    return replace(found, model=found.model.replace(graph_prior=chosen), hubs=gain)
+
+
+def _of_contexts(problem: Problem, over: Callable[[], bool]) -> tuple[Chosen, Structure | None]:
+    """Questions 1 to 7, and the structure that they were asked at where there is one.
 
     Where there are no tables to search by (Gaussian processes, evidence of the user's own), no contexts or known
     effects, an open effect is the first of its candidates, and so is an open mechanism.
@@ -191,10 +211,10 @@ def chosen_model(problem: Problem, over: Callable[[], bool] = never) -> Chosen:
         first = first.replace(effect=effect.candidates[0])
     weighs = model.coarsening is None or model.coarsening.tails
     if first == model and model.drift is not None and not weighs:
-        return Chosen(model)
+        return Chosen(model), None
     collapsed = collapse(first, data, problem.scaled_knowledge)
     if not data.n_contexts or collapsed.evidence.tables is None:
-        return Chosen(first)
+        return Chosen(first), None
     structure = searched(np.random.default_rng(0), collapsed, data, over=over)
     weighs &= data.n_variables**3 * (data.n_contexts + 1) < MOST_SUMS
     weighed, better = (_weighed(problem, first, structure, over) if weighs else None) or (problem, structure)
@@ -208,8 +228,8 @@ def chosen_model(problem: Problem, over: Callable[[], bool] = never) -> Chosen:
     kinds = effect.candidates if isinstance(effect, AutoEffect) and not told else (first.effect,)
     found = _chosen(problem, first, kinds, structure, over)
     if isinstance(mechanism, AutoMechanism):
-        return _reconsidered(problem, found, mechanism, kinds, structure, over)
-    return found
+        found = _reconsidered(problem, found, mechanism, kinds, structure, over)
+    return found, structure
 
 
 def _reconsidered(
@@ -366,7 +386,7 @@ def _searched(problem: Problem, model: Model, structure: Structure, over: Callab
 def _best(problem: Problem, model: Model, structure: Structure, over: Callable[[], bool]) -> float:
     """The log posterior of the best structure that a search from the given one finds."""
     collapsed = collapse(model, problem.standardized, problem.scaled_knowledge)
-    return collapsed.log_posterior(*_searched(problem, model, structure, over))
+    return collapsed.log_posterior_along_order(*_searched(problem, model, structure, over))
 
 
 def _weighed(
@@ -414,7 +434,7 @@ def _log_posterior(problem: Problem, model: Model, structure: Structure) -> floa
             scores = evidence.log_evidences(nodes, np.repeat(parents[None], len(tried), axis=0), tried)
             state[k] = int(np.argmax(scores + log_prior[k, node]))
         states[:, node] = state
-    return collapsed.log_posterior(structure.graph, states)
+    return collapsed.log_posterior_along_order(structure.graph, states)
 
 
 class Inflation(NamedTuple):

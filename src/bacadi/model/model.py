@@ -7,7 +7,7 @@ from bacadi.model.certainty import Coarsening, ContextDrift
 from bacadi.model.effects import AutoEffect, Effect
 from bacadi.model.linear import LinearGaussian
 from bacadi.model.mechanism import Mechanism
-from bacadi.model.priors import AbstractGraphPrior, ErdosRenyi, LatentPrior, TargetPrior
+from bacadi.model.priors import AbstractGraphPrior, AutoGraphPrior, LatentPrior, TargetPrior
 
 
 class Model(Choice):
@@ -25,12 +25,12 @@ class Model(Choice):
     >>> Model(mechanism=NeuralGaussian(hidden=(8, 8))).mechanism.hidden
     (8, 8)
     >>> Model()
-    Model(linear, effect auto, graph prior erdos-renyi)
+    Model(linear, effect auto, graph prior auto)
     """
 
     mechanism: Mechanism = LinearGaussian()
     effect: Effect = AutoEffect()
-    graph_prior: AbstractGraphPrior = ErdosRenyi()
+    graph_prior: AbstractGraphPrior = AutoGraphPrior()
     target_prior: TargetPrior = TargetPrior()
     latent_prior: LatentPrior = LatentPrior()
     standardize_within: bool = True

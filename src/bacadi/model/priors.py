@@ -5,13 +5,14 @@ SVGD), `edge_log_odds` with `out_degree_log` (for MCMC and enumeration), or both
 """
 
 import math
+from functools import cache
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int8
 
 from bacadi.config.choices import Choice, option
-from bacadi.graph.enumerate import calibrated_log_odds, log_subsets
+from bacadi.graph.enumerate import calibrated_log_odds, log_normaliser, log_subsets
 from bacadi.model.noise import Values, namespace
 
 
@@ -109,7 +110,27 @@ class AbstractOrderPrior(AbstractGraphPrior, CountingPrior):
     edges_per_node: float = option(2.0, above=0)
 
     def edge_log_odds(self, d: int) -> float:
-        return calibrated_log_odds(self.out_degree_log(d), self.edges_per_node * d)
+        return _calibrated(self, d)[0]
+
+    def log_prob_along_order(self, graph: Int8[np.ndarray, "d d"]) -> float:
+        """log p(G | π), the same for each causal order π of G.
+
+        >>> graph = np.array([[0, 1, 0], [0, 0, 0], [0, 0, 0]], np.int8)
+        >>> round(OrderedErdosRenyi().log_prob_along_order(graph), 3), round(-3 * math.log(2), 3)
+        (-2.079, -2.079)
+        """
+        children = np.asarray(graph).sum(axis=1)
+        edge_log_odds, log_normaliser = _calibrated(self, len(graph))
+        law = self.out_degree_log(len(graph))[children].sum()
+        return float(children.sum() * edge_log_odds + law - log_normaliser)
+
+
+@cache
+def _calibrated(prior: AbstractOrderPrior, d: int) -> tuple[float, float]:
+    """The edge log-odds that give as many edges as are expected, and the logarithm of what p(G | π) is divided by."""
+    log_law = prior.out_degree_log(d)
+    odds = calibrated_log_odds(log_law, prior.edges_per_node * d)
+    return odds, log_normaliser(log_law, odds)
 
 
 class OrderedErdosRenyi(AbstractOrderPrior):
@@ -126,6 +147,19 @@ class PreferentialAttachment(AbstractOrderPrior):
     def out_degree_log(self, d: int) -> Float[np.ndarray, " {d}"]:
         m, k = self.edges_per_node, np.arange(d)
         return np.log(2 * m * (m + 1) / ((k + m) * (k + m + 1) * (k + m + 2))) - log_subsets(d - 1)
+
+
+class AutoGraphPrior(ErdosRenyi):
+    """Edges spread evenly over causes, or crowded on a few that have many effects: the one that explains the data
+    better, chosen before sampling (`inference.hubs`). SVGD takes the first."""
+
+    @property
+    def even(self) -> ErdosRenyi:
+        return ErdosRenyi(self.edges_per_node)
+
+    @property
+    def hubs(self) -> PreferentialAttachment:
+        return PreferentialAttachment(self.edges_per_node)
 
 
 class LatentPrior(Choice):
