@@ -56,7 +56,8 @@ def test_every_method_writes_the_files(method: str, run: Run, plain: list[str]) 
         assert asked["model"]["effect"]["type"] == asked["model"]["drift"] == "auto"
         assert used["model"]["effect"]["type"] in ("hard", "shift", "soft") and used["model"]["drift"] != "auto"
         assert asked["model"]["mechanism"] == {"type": "auto"} and used["model"]["mechanism"]["type"] == "linear"
-        asked["model"] |= {name: used["model"][name] for name in ("mechanism", "effect", "drift")}
+        assert [side["model"]["graph_prior"]["type"] for side in (asked, used)] == ["auto", "erdos-renyi"]
+        asked["model"] |= {name: used["model"][name] for name in ("mechanism", "effect", "drift", "graph_prior")}
     assert used == asked
     assert events(folder)[:2] == ["start", "opening"] and events(folder)[-1] == "done"
 

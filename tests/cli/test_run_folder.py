@@ -459,8 +459,10 @@ def test_only_runs_of_mcmc_can_be_extended(run: Run, plain: list[str], tmp_path:
     assert_refused(run("resume", tmp_path / "run", "--sweeps", 300), "exact cannot be extended")
 
 
+@pytest.mark.slow
 def test_a_home_that_cannot_be_written_to(plain: list[str]) -> None:
-    """As another user without a home, and with a package of root's: compiled code goes to a folder of its own."""
+    """As another user without a home, and with a package of root's: compiled code, which takes minutes to make, goes to
+    a folder of its own."""
     if os.name != "posix" or os.getuid() != 0 or shutil.which("setpriv") is None:
         pytest.skip("only root can become another user, and needs setpriv for it")
     if subprocess.run([*NOBODY, "test", "-r", bacadi.__file__]).returncode:
