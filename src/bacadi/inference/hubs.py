@@ -47,10 +47,9 @@ def gain(problem: Problem, model: Model, start: Structure | None = None, over: C
     if tables_of(collapsed.evidence) is None or over():
         return math.nan
     cheap = collapsed.evidence.approximation or collapsed.evidence
-    both = [
-        replace(collapse(model.replace(graph_prior=one), data, problem.scaled_knowledge), evidence=cheap)
-        for one in (prior.even, prior.hubs)
-    ]
+    # What is left open is read as even edges.
+    with_hubs = collapse(model.replace(graph_prior=prior.hubs), data, problem.scaled_knowledge)
+    both = [replace(one, evidence=cheap) for one in (collapsed, with_hubs)]
     if start is None:
         start = searched(np.random.default_rng(0), both[0], data, over=over)
     with ThreadPoolExecutor(2) as pool:
