@@ -72,6 +72,8 @@ def test_presets_are_those_of_the_version_before(preset: str, mechanism: str, me
         assert model["mechanism"].pop("negative_slope") == 0.01
         if preset == "default":  # one ratio of noise for all variables, then
             model["mechanism"]["noise"] = encode(of_functions().replace(widths=(1.0,)))
+            assert model["mechanism"]["intercept"] == "auto"  # a mean of its own for every variable, then
+            model["mechanism"]["intercept"] = True
     assert model == GOLDEN["models"][key]
     expected = GOLDEN["svgd"][key] if name == "svgd" else GOLDEN[name]
     if (name, key) == ("svgd", "default/linear"):  # particles of inferred noise hardly feel each other, since then

@@ -278,9 +278,9 @@ class ContextData:
             return self._scaled(Scaling(np.nanmean(self.x, axis=0), np.nanstd(self.x, axis=0)))
         return self._scaled(Scaling(self.x.mean(axis=0), self.x.std(axis=0)))
 
-    def standardized_within(self) -> "ContextData":
+    def standardized_within(self, keep_origin: bool = False) -> "ContextData":
         """The data with every column shifted by its observational mean (the mean of all rows where there are no
-        observational ones) and scaled by its standard deviation within contexts.
+        observational ones) and scaled by its standard deviation within contexts; scaled alone with `keep_origin`.
 
         Interventions move columns far from where they are without, so the spread over all rows says little about a
         mechanism; a column that varies only between contexts is scaled by that spread all the same.
@@ -294,7 +294,8 @@ class ContextData:
         within, overall = self.residuals_within()[replicated].std(axis=0), self.x.std(axis=0)
         observational = self.context == 0
         reference = self.x[observational] if observational.any() else self.x
-        return self._scaled(Scaling(reference.mean(axis=0), np.where(within > 1e-9 * overall, within, overall)))
+        shift = np.zeros(self.n_variables) if keep_origin else reference.mean(axis=0)
+        return self._scaled(Scaling(shift, np.where(within > 1e-9 * overall, within, overall)))
 
     def _scaled(self, step: Scaling) -> "ContextData":
         if (step.scale == 0).any():

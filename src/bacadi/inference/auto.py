@@ -1,6 +1,6 @@
 """What effect, mechanism, drift and prior of graphs become where they are left open: chosen by the data, said in words.
 
-Eight questions, in this order:
+Nine questions, in this order:
 
 1. **Are tails heavy?** Rows that are far off then count less (`tails`) in all that follows, unless noise variances
    differ between contexts all the same.
@@ -32,7 +32,9 @@ Eight questions, in this order:
 7. **Are mechanisms lines, and are they strong?** Where the mechanism is left open, curves (`AdditiveProcess`) and lines
    of weak causes (`AutoMechanism.weak`) are compared with the best lines at the same structure; where they are better,
    questions 2 to 6 are asked once more with them.
-8. **Have few causes many of the effects?** A prior of hubs is chosen where it explains the data better (`hubs`).
+8. **Have the columns an origin?** Networks are without means of their own where that explains the data better
+   (`origin`).
+9. **Have few causes many of the effects?** A prior of hubs is chosen where it explains the data better (`hubs`).
 """
 
 import math
@@ -49,7 +51,7 @@ from bacadi.data.contexts import ContextData
 from bacadi.data.text import counted
 from bacadi.evidence.collapsed import never
 from bacadi.evidence.reading import collapse
-from bacadi.inference import hubs
+from bacadi.inference import hubs, origin
 from bacadi.inference.completion import searched
 from bacadi.inference.mcmc.start import Structure
 from bacadi.inference.method import Problem
@@ -89,8 +91,8 @@ class Chosen:
     drift, in nats, the inflation of variances (NaN where it cannot be told), by how many nats effects that go one way
     are better (NaN where that was not tried), as how many rows those of a context count (None: as all), by how many
     nats networks would be better than the best (NaN where that was not looked at), by how many lines of weak causes
-    and curves are better than the usual lines, and a prior of hubs than one of even edges (NaN where they were not
-    compared)."""
+    and curves are better than the usual lines, columns with an origin than centred ones, and a prior of hubs than one of
+    even edges (NaN where they were not compared)."""
 
     model: Model
     weight: Float[np.ndarray, "n d"] | None = None
@@ -103,6 +105,7 @@ class Chosen:
     networks: float = math.nan
     weak: float = math.nan
     curves: float = math.nan
+    origin: float = math.nan
     hubs: float = math.nan
 
     @property
@@ -128,6 +131,9 @@ class Chosen:
             )
         elif not math.isnan(self.weak) and self.model.mechanism == AutoMechanism.weak:
             lines.append(f"causes are weak beside the noise (better by {self.weak:.0f} nats than the usual prior)")
+        if self.origin > 0:
+            better = f"better by {self.origin:.0f} nats than a mean of its own for each"
+            lines.append(f"columns have an origin: a variable without direct causes has mean 0 ({better})")
         if isinstance(self.model.graph_prior, PreferentialAttachment) and not math.isnan(self.hubs):
             lines.append(f"a few causes have many effects (better by {self.hubs:.0f} nats than edges spread evenly)")
         if self.one_way > LIKELIER and isinstance(effect, HardGaussian):
@@ -180,6 +186,8 @@ class Chosen:
         mechanisms = {"weak": self.weak, "curves": self.curves}
         if known := {name: nats for name, nats in mechanisms.items() if not math.isnan(nats)}:
             numbers["mechanisms"] = {"lines": 0.0} | known
+        if not math.isnan(self.origin):
+            numbers["means"] = {"own": 0.0, "origin": self.origin}
         if not math.isnan(self.hubs):
             numbers["edges"] = {"even": 0.0, "hubs": self.hubs}
         if not math.isnan(self.networks):
@@ -190,12 +198,16 @@ class Chosen:
 def chosen_model(problem: Problem, over: Callable[[], bool] = never) -> Chosen:
     """The model of a problem with its open choices made; nothing is searched where nothing is open."""
     found, structure = _of_contexts(problem, over)
-    prior = found.model.graph_prior
-    if not isinstance(prior, AutoGraphPrior):
-        return found
-    gain = hubs.gain(problem, found.model, structure, over)
-    chosen = prior.hubs if gain > hubs.CLEARLY else prior.even
-    return replace(found, model=found.model.replace(graph_prior=chosen), hubs=gain)
+    mechanism, prior = found.model.mechanism, found.model.graph_prior
+    if isinstance(mechanism, NeuralGaussian) and mechanism.intercept is None:
+        gain = origin.gain(problem, found.model, over)
+        model = found.model.replace(mechanism=mechanism.replace(intercept=not gain > 0))
+        found = replace(found, model=model, origin=gain)
+    if isinstance(prior, AutoGraphPrior):
+        gain = hubs.gain(replace(problem, model=found.model), structure, over)
+        model = found.model.replace(graph_prior=prior.hubs if gain > hubs.CLEARLY else prior.even)
+        found = replace(found, model=model, hubs=gain)
+    return found
 
 
 def _of_contexts(problem: Problem, over: Callable[[], bool]) -> tuple[Chosen, Structure | None]:

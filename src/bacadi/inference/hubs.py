@@ -28,7 +28,6 @@ from bacadi.inference.mcmc.method import MCMC
 from bacadi.inference.mcmc.run import START_TEMPERATURE
 from bacadi.inference.mcmc.start import Structure, fit_hyperparameters
 from bacadi.inference.method import Problem
-from bacadi.model.model import Model
 from bacadi.model.priors import AutoGraphPrior, ErdosRenyi
 
 FEWEST = 8  # variables: among fewer no cause has so many effects that it tells
@@ -37,9 +36,10 @@ SWEEPS = 60  # of a run, of which the second half counts
 CLEARLY = 5.0  # nats by which hubs have to explain the data better: as likely beforehand as 1 in 150
 
 
-def gain(problem: Problem, model: Model, start: Structure | None = None, over: Callable[[], bool] = never) -> float:
+def gain(problem: Problem, start: Structure | None = None, over: Callable[[], bool] = never) -> float:
     """By how many nats a prior of hubs explains the data better; NaN where that cannot be told."""
-    prior, data = model.graph_prior, problem.standardized
+    model, data = problem.model, problem.standardized
+    prior = model.graph_prior
     assert isinstance(prior, AutoGraphPrior)
     if data.n_variables < FEWEST:
         return math.nan

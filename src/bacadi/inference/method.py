@@ -48,7 +48,9 @@ class Problem:
     @cached_property
     def standardized(self) -> ContextData:
         """The data in the units of the priors."""
-        return self.data.standardized_within() if self.model.standardize_within else self.data
+        if not self.model.standardize_within:
+            return self.data
+        return self.data.standardized_within(keep_origin=self.model.mechanism.keeps_origin)
 
     @property
     def scaled_knowledge(self) -> Knowledge:

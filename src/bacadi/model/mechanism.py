@@ -32,6 +32,11 @@ Column = Float[np.ndarray, " n"]
 class Mechanism(Choice):
     """How variables follow their parents."""
 
+    @property
+    def keeps_origin(self) -> bool:
+        """Whether 0 means something in the columns as they are, so that they are scaled and not shifted."""
+        return False
+
 
 class AbstractMechanism(Mechanism):
     """Conditional densities of all variables given their parents, with explicit parameters Θ.

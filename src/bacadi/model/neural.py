@@ -60,7 +60,8 @@ class NeuralGaussian(GaussianMechanism):
     `hidden` are the widths of the hidden layers; the paper has one of 5 sigmoid units. `absent_ratio` is the
     pseudo-prior of first-layer weights without an edge (`weights_log_prior`), for SVGD alone. The rest is for the
     collapsed reading: with `intercept` a variable without parents has a mean of its own, as the biases of Θ give it,
-    without it mean 0 as in the paper's recipe; beside an inferred noise functions are in units of one of its `widths`,
+    without it mean 0 as in the paper's recipe, and columns keep their origin; None is the one that explains the data
+    better (`inference.origin`), and with it where that is not asked. Beside an inferred noise functions are in units of one of its `widths`,
     each equally probable, and `input_scales` are the factors of the inputs to choose from, None where the columns are
     in the units of the prior. `negative_slope` is that of `leaky_relu` units.
     """
@@ -70,9 +71,13 @@ class NeuralGaussian(GaussianMechanism):
     noise: AbstractNoise = of_functions()
     prior_std: float = option(1.0, above=0)
     absent_ratio: float | None = option(0.7, above=0, none="none")
-    intercept: bool = True
+    intercept: bool | None = None
     input_scales: tuple[float, ...] | None = option(STANDARDIZED_SCALES, above=0, none="none")
     negative_slope: float = option(0.01, least=0)
+
+    @property
+    def keeps_origin(self) -> bool:
+        return self.intercept is False
 
     def init(self, key: Any, n_variables: int, dtype: Any) -> NeuralTheta:
         """Glorot normal weights, zero biases."""

@@ -59,5 +59,5 @@ def network_evidence(mechanism: NeuralGaussian, data: ContextData, states: Effec
     if scales is None:
         noise = replace(noise, ratios=(noise.scale / noise.shape,))
     networks = [replace(network, input_scale=scale) for scale in scales or (1.0,)]
-    kernels = [Constant(1.0) + kernel if mechanism.intercept else kernel for kernel in networks]
+    kernels = [Constant(1.0) + kernel if not mechanism.keeps_origin else kernel for kernel in networks]
     return kernel_evidence(data, states, kernels, noise)

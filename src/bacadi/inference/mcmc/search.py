@@ -185,6 +185,12 @@ def improve_states(target, found, node, chosen, short, every):  # type: ignore[n
 
 
 @inner
+def has_many(found, node):  # type: ignore[no-untyped-def]
+    """Whether a node may have so many parents or contexts that short lists serve its search."""
+    return found.place[node] > 3 * SHORT or len(found.states[node]) > 3 * SHORT
+
+
+@inner
 def improve(target, found, node, chosen, least):  # type: ignore[no-untyped-def]
     """Improve states and parents of a node in turn until no single change of a parent helps.
 
@@ -193,8 +199,13 @@ def improve(target, found, node, chosen, least):  # type: ignore[no-untyped-def]
     would not do is given up: gains fall from one change to the next.
     """
     few, contexts = np.empty(SHORT + 1, np.int64), np.empty(SHORT + 1, np.int64)
-    many = found.place[node] > 3 * SHORT or len(found.states[node]) > 3 * SHORT
-    every = True
+    improve_by(target, found, node, chosen, least, few, contexts, True)
+
+
+@inner
+def improve_by(target, found, node, chosen, least, few, contexts, full):  # type: ignore[no-untyped-def]
+    """`improve` by these short lists of parents and contexts, which are made first if `full` and otherwise stay."""
+    many, every = has_many(found, node), full
     while True:
         before = found.score[node]
         moved = improve_states(target, found, node, chosen, contexts, every) and many
@@ -203,16 +214,16 @@ def improve(target, found, node, chosen, least):  # type: ignore[no-untyped-def]
             every = not many
             if many and found.score[node] + LIKE * (found.score[node] - before) < least:
                 return
-        elif every or found.score[node] < least:
+        elif every or not full or found.score[node] < least:
             return
         else:
             every = True
 
 
 @inner
-def anew(target, found, node, other, chosen):  # type: ignore[no-untyped-def]
-    """Look for parents and states of a node from `other` as the only parent (-1: none) and no target; kept if that is
-    better.
+def anew(target, found, node, other, chosen, few, contexts, full):  # type: ignore[no-untyped-def]
+    """Look for parents and states of a node from `other` as the only parent (-1: none) and no target, by short lists as
+    in `improve_by`; kept if that is better.
 
     A target in a context and a parent that was moved there explain the same rows: neither comes, change by change,
     while the other is there.
@@ -224,7 +235,7 @@ def anew(target, found, node, other, chosen):  # type: ignore[no-untyped-def]
     for k in range(len(states)):
         states[k] = np.argmax(prior.state_log_prior[k, node])
     score[node] = node_score(target, node, parents, states, chosen)
-    improve(target, found, node, chosen, old - CUT)
+    improve_by(target, found, node, chosen, old - CUT, few, contexts, full)
     if score[node] <= old:
         parents[:], states[:], score[node] = old_parents, old_states, old
 
@@ -251,7 +262,8 @@ def exchange_neighbours(target, found, at, chosen, spare):  # type: ignore[no-un
         else:
             parents[second] = False
         if joined:
-            anew(target, found, first, second, chosen)
+            few, contexts = np.empty(SHORT + 1, np.int64), np.empty(SHORT + 1, np.int64)
+            anew(target, found, first, second, chosen, few, contexts, True)
     if joined:
         least = found.score[second] - spare - (found.score[first] - before)
         found.parents[second, first] = False
@@ -330,12 +342,31 @@ def give_up_targets(target, found, node, chosen):  # type: ignore[no-untyped-def
 
 
 @inner
+def list_of_both(found, trial, node, other, each, few, contexts):  # type: ignore[no-untyped-def]
+    """Short lists for `each`: the parents that one of two nodes has and that stand before it in the trial, the two
+    themselves, and the contexts that one of them is touched in."""
+    n, size = 0, len(few) - 1
+    for i in range(len(found.order)):
+        either = found.parents[node, i] or found.parents[other, i] or i == node or i == other
+        if either and n < size and trial.place[i] < trial.place[each]:
+            few[n] = i
+            n += 1
+    few[size], n = n, 0
+    for k in range(found.states.shape[1]):
+        if n < size and (found.states[node, k] > 0 or found.states[other, k] > 0):
+            contexts[n] = k
+            n += 1
+    contexts[size] = n
+
+
+@inner
 def reverse_edges(target, found, trial, node, chosen):  # type: ignore[no-untyped-def]
     """Let a node stand right before each of its parents in turn, both looking for parents and states anew; whether that
     helped once. `trial` is scratch space.
 
     Step by step the node would have to pass what lies between the two, and would turn back where that is, as things
-    are, a parent as well: two nodes that have taken each other's parents and targets stay as they are.
+    are, a parent as well: two nodes that have taken each other's parents and targets stay as they are. Where there are
+    many to look at, they look at what one of them has, and at all where that comes near.
     """
     prior, helped = target.prior, False
     for other in np.flatnonzero(found.parents[node]):
@@ -350,12 +381,17 @@ def reverse_edges(target, found, trial, node, chosen):  # type: ignore[no-untype
         if not may:
             continue
         trial.order[begin], trial.place[node] = node, begin
+        few, contexts = np.empty(SHORT + 1, np.int64), np.empty(SHORT + 1, np.int64)
         for each, only in ((node, -1), (other, node)):
             if only >= 0 and listed(trial.parents[each], chosen) < prior.max_parents:
                 trial.parents[each, only] = True
             trial.score[each] = node_score(target, each, trial.parents[each], trial.states[each], chosen)
-            improve(target, trial, each, chosen, -np.inf)
-            anew(target, trial, each, only, chosen)
+            list_of_both(found, trial, node, other, each, few, contexts)
+            improve_by(target, trial, each, chosen, -np.inf, few, contexts, False)
+            anew(target, trial, each, only, chosen, few, contexts, False)
+        if has_many(found, node) and trial.score.sum() > found.score.sum() - CUT:
+            improve(target, trial, node, chosen, -np.inf)
+            improve(target, trial, other, chosen, -np.inf)
         if trial.score.sum() > found.score.sum() + TOLERANCE:
             assign(found, trial)
             helped = True
