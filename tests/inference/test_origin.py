@@ -1,7 +1,7 @@
 """Whether the columns of networks have an origin is told by the data, and is not asked where nothing speaks for one.
 
-All tasks are of fixed seeds. Of 26 tasks of the paper's networks that were looked at the gains were -11 to 87 nats, of ten with other
-origins -45 to -7 where it was asked.
+All tasks are of fixed seeds. Of 26 tasks of the paper's networks that were looked at the gains were -11 to 87 nats, of
+ten with other origins -45 to -7 where it was asked.
 """
 
 from dataclasses import replace

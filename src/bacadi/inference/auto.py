@@ -91,8 +91,8 @@ class Chosen:
     drift, in nats, the inflation of variances (NaN where it cannot be told), by how many nats effects that go one way
     are better (NaN where that was not tried), as how many rows those of a context count (None: as all), by how many
     nats networks would be better than the best (NaN where that was not looked at), by how many lines of weak causes
-    and curves are better than the usual lines, columns with an origin than centred ones, and a prior of hubs than one of
-    even edges (NaN where they were not compared)."""
+    and curves are better than the usual lines, columns with an origin than others, and a prior of hubs than one of even
+    edges (NaN where they were not compared)."""
 
     model: Model
     weight: Float[np.ndarray, "n d"] | None = None

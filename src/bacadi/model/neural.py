@@ -60,10 +60,10 @@ class NeuralGaussian(GaussianMechanism):
     `hidden` are the widths of the hidden layers; the paper has one of 5 sigmoid units. `absent_ratio` is the
     pseudo-prior of first-layer weights without an edge (`weights_log_prior`), for SVGD alone. The rest is for the
     collapsed reading: with `intercept` a variable without parents has a mean of its own, as the biases of Θ give it,
-    without it mean 0 as in the paper's recipe, and columns keep their origin; None is the one that explains the data
-    better (`inference.origin`), and with it where that is not asked. Beside an inferred noise functions are in units of one of its `widths`,
-    each equally probable, and `input_scales` are the factors of the inputs to choose from, None where the columns are
-    in the units of the prior. `negative_slope` is that of `leaky_relu` units.
+    without it mean 0 as in the paper's recipe, and columns keep their origin; None is what explains the data better
+    (`inference.origin`), a mean of its own where that is not asked. Beside an inferred noise functions are in units of
+    one of its `widths`, each equally probable, and `input_scales` are the factors of the inputs to choose from, None
+    where the columns are in the units of the prior. `negative_slope` is that of `leaky_relu` units.
     """
 
     hidden: tuple[int, ...] = option((5,), least=1)

@@ -347,7 +347,7 @@ def list_of_both(found, trial, node, other, each, few, contexts):  # type: ignor
     themselves, and the contexts that one of them is touched in."""
     n, size = 0, len(few) - 1
     for i in range(len(found.order)):
-        either = found.parents[node, i] or found.parents[other, i] or i == node or i == other
+        either = found.parents[node, i] or found.parents[other, i] or i in (node, other)
         if either and n < size and trial.place[i] < trial.place[each]:
             few[n] = i
             n += 1
