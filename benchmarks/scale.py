@@ -2,6 +2,7 @@
 
     python benchmarks/scale.py er200 --tasks 3
     python benchmarks/scale.py er500 er1000 --tasks 1 -- --time-budget 600
+    python benchmarks/scale.py er100 networks-er --tasks 3 --cores 1
 
 Arguments name kinds of tasks (`--help` lists them); what follows `--` goes to `bacadi fit` as it is. Linear kinds are
 the paper's recipe scaled: ER with two edges per variable, 200 observational rows, one context of ten rows per variable.
@@ -14,6 +15,7 @@ it.
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 from dataclasses import replace
@@ -100,11 +102,14 @@ def main() -> None:
     parser.add_argument("kinds", nargs="+", choices=list(KINDS), metavar="KIND", help=", ".join(KINDS))
     parser.add_argument("--tasks", type=int, default=None, help="tasks of each kind, in place of the number asked for")
     parser.add_argument("--first-seed", type=int, default=8000)
+    parser.add_argument("--cores", type=int, default=None, help="use so many cores alone (Linux)")
     parser.add_argument("--json", type=Path, default=None, help="keep the rows in this file, renewed after each run")
     own, options = sys.argv[1:], []
     if "--" in own:
         own, options = own[: own.index("--")], own[own.index("--") + 1 :]
     chosen = parser.parse_args(own)
+    if chosen.cores is not None:
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: chosen.cores])  # commands inherit it
     tree, rows = Tree.parse(f"now={Path(bacadi.__file__).parent.parent}"), list[dict[str, Any]]()
     with tempfile.TemporaryDirectory() as name:
         small = simulated(SyntheticSpec(8))(0)  # compiles the code, which is no part of what is measured

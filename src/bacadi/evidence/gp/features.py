@@ -17,7 +17,7 @@ from the rows where a score asks for them.
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from threading import Lock
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ from bacadi.data.contexts import ContextData
 from bacadi.evidence.collapsed import EffectKind
 from bacadi.evidence.compiled import compiled, row_by_row
 from bacadi.evidence.gp.evidence import KernelEvidence, Request, refuse_slopes
-from bacadi.evidence.gp.factor import split
+from bacadi.evidence.gp.factor import NoisePrior, split
 from bacadi.evidence.gp.nystrom import ERROR, kernel_features
 from bacadi.evidence.tables import (
     NODE,
@@ -159,6 +159,16 @@ def feature_scores(columns, g, prior, sums, node, states):  # type: ignore[no-un
     return scores
 
 
+def prior_of_features(n_blocks: int, noise: NoisePrior, n_features: int, ratio: float, constant: float) -> Regression:
+    """The prior of the regression on so many features, an intercept of variance `constant` s² (0: none) and one of each
+    block."""
+    n_fixed = 1 + n_blocks
+    precision = np.full((n_features + 1, n_features + 1 + n_fixed), ratio)
+    precision[:, n_features + 1 :] = ratio / (constant or 1.0)
+    used = n_fixed if constant or n_blocks else 0
+    return regression(used, precision, (noise.variance, noise.shape, noise.scale, noise.widths))
+
+
 class FeatureEvidence(KernelEvidence):
     """The evidence of the process with covariance FF'; see the module for the formulas."""
 
@@ -166,7 +176,7 @@ class FeatureEvidence(KernelEvidence):
         refuse_slopes(self.states)
         self._columns = self._column_sums()
         self._sums, self._lock, self._bytes = OrderedDict[tuple[Any, ...], FeatureSums](), Lock(), 0
-        self._prior = lru_cache(None)(self._regression)
+        self._prior = lru_cache(None)(partial(prior_of_features, self.blocks.shape[1], self.noise))
 
     def _column_sums(self) -> ColumnSums:
         x, start, states = self.rows.x, self.rows.start, self.states
@@ -185,16 +195,6 @@ class FeatureEvidence(KernelEvidence):
         of_rows = np.ascontiguousarray(x.T), start, np.array(sums), np.array(squares), np.array(rows)
         return row_by_row(ColumnSums(*of_rows, share, *drifts, *states.bends, *effects))  # type: ignore[no-any-return]
 
-    def _regression(self, n_features: int, ratio: float, constant: float) -> Regression:
-        """The prior of the regression on so many features, an intercept of variance `constant` s² (0: none) and one of
-        each block."""
-        n_fixed = 1 + self.blocks.shape[1]
-        precision = np.full((n_features + 1, n_features + 1 + n_fixed), ratio)
-        precision[:, n_features + 1 :] = ratio / (constant or 1.0)
-        used = n_fixed if constant or self.blocks.shape[1] else 0
-        noise = self.noise.variance, self.noise.shape, self.noise.scale, self.noise.widths
-        return regression(used, precision, noise)
-
     def sums(self, node: int, parents: Bool[np.ndarray, " d"]) -> FeatureSums:
         """The sums of a parent set, made once while there is room for them."""
         kernel, ratio = self.groups[node]
@@ -205,12 +205,15 @@ class FeatureEvidence(KernelEvidence):
                 self._sums.move_to_end(key)
                 return self._sums[key]
         features = kernel_features(split(kernel)[1], self.rows.x[:, parents], 2 * ERROR * ratio)
-        root = np.sqrt(self.weights[g])[:, None]
-        z = np.concatenate([root * features, root, root * self.blocks], axis=1)
-        found = self._summed(z, features.shape[1], g, self.reach @ parents)
+        root, r = np.sqrt(self.weights[g])[:, None], features.shape[1]
+        z = np.empty((len(features), r + 1 + self.blocks.shape[1]))
+        np.multiply(root, features, out=z[:, :r])
+        z[:, r : r + 1], z[:, r + 1 :] = root, root * self.blocks
+        found = self._summed(z, r, g, self.reach @ parents)
         with self._lock:
+            if key not in self._sums:  # another thread may have made the same
+                self._bytes += z.nbytes + found.total.nbytes
             self._sums[key] = found
-            self._bytes += z.nbytes + found.total.nbytes
             while self._bytes > SUMS_BYTES and len(self._sums) > 1:
                 oldest = self._sums.popitem(last=False)[1]
                 self._bytes -= oldest.z.nbytes + oldest.total.nbytes

@@ -97,7 +97,9 @@ class Replica:
         self.evidence, self.memory, self.n_kept, self.chains = evidence, memory, 0, chains
         self.target, self.is_approximate = target, evidence.approximation is not None
         self.known = Known(memory.known_keys, memory.known_values, memory.lack)
-        self.lacks = [list[Any]() for _ in Lacks._fields]
+        columns = ((), "i8"), ((d,), "u1"), ((m,), "i1"), ((), "u8"), ((), "f8")
+        self.lacks = Lacks(*(np.empty((0, *shape), kind) for shape, kind in columns))
+        self.new_lacks = [list[Any]() for _ in Lacks._fields]
         self.guesses = self._guesses()
         kinds = (1, "i8"), (d, "u1"), (m, "i1"), (2, "u8")
         self.request = chain.ScoreRequest(*(np.zeros(size, kind) for size, kind in kinds))
@@ -136,7 +138,7 @@ class Replica:
         if (cheap := self.evidence.approximation) is not None:
             guess = cheap.log_evidence(node, request.parents.astype(bool), request.state)
             seen = node, request.parents.copy(), request.state.copy(), request.key[1], value - guess
-            for column, entry in zip(self.lacks, seen, strict=True):
+            for column, entry in zip(self.new_lacks, seen, strict=True):
                 column.append(entry)
         if not self._keep(request.key[0], value):  # it was there, and the approximation gave no number
             _check_finite(math.nan, node, request.parents)
@@ -179,11 +181,12 @@ class Replica:
             self._rescore()
 
     def _lacks(self) -> Lacks:
-        """What the approximation was seen to lack, as arrays."""
-        d, m = self.evidence.n_variables, self.evidence.n_contexts
-        kinds = (np.int64, ()), (np.uint8, (d,)), (np.int8, (m,)), (np.uint64, ()), (np.float64, ())
-        columns = zip(self.lacks, kinds, strict=True)
-        return Lacks(*(np.array(column, kind).reshape(len(column), *shape) for column, (kind, shape) in columns))
+        """What the approximation was seen to lack; what is new joins the arrays, which a run asks for often."""
+        if self.new_lacks[0]:
+            both = zip(self.lacks, self.new_lacks, strict=True)
+            self.lacks = Lacks(*(np.concatenate([old, np.array(column, old.dtype)]) for old, column in both))
+            self.new_lacks = [list[Any]() for _ in Lacks._fields]
+        return self.lacks
 
     def _rescore(self) -> None:
         """Give all chains but the first the scores of the approximation as it is now."""
@@ -281,7 +284,7 @@ class Replica:
         for part, kind in PARTS.items():
             setattr(self, part, kind(*(arrays[f"{part}.{name}"] for name in kind._fields)))
         self.betas, self.position, self.every = arrays["betas"], arrays["position"], int(arrays["every"])
-        self.lacks = [list(arrays[f"lacks.{name}"]) for name in Lacks._fields]
+        self.lacks = Lacks(*(arrays[f"lacks.{name}"] for name in Lacks._fields))
         for key, value in zip(arrays["asked.keys"], arrays["asked.values"], strict=True):
             self._keep(key, value)
         self.guesses = self._guesses()
