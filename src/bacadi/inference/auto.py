@@ -43,7 +43,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int8
+from jaxtyping import Float, Int, Int8
 from scipy.special import fdtr, fdtrc, ndtri
 
 from bacadi.config.codec import encode
@@ -52,6 +52,7 @@ from bacadi.data.text import counted
 from bacadi.evidence.collapsed import never
 from bacadi.evidence.reading import collapse
 from bacadi.inference import hubs, origin
+from bacadi.inference.collapsed import collapsed_problem
 from bacadi.inference.completion import searched
 from bacadi.inference.mcmc.start import Structure
 from bacadi.inference.method import Problem
@@ -92,7 +93,8 @@ class Chosen:
     are better (NaN where that was not tried), as how many rows those of a context count (None: as all), by how many
     nats networks would be better than the best (NaN where that was not looked at), by how many lines of weak causes
     and curves are better than the usual lines, columns with an origin than others, and a prior of hubs than one of even
-    edges (NaN where they were not compared)."""
+    edges (NaN where they were not compared). Last the hyper-parameters of its evidence, where a question had to fit
+    them."""
 
     model: Model
     weight: Float[np.ndarray, "n d"] | None = None
@@ -107,6 +109,7 @@ class Chosen:
     curves: float = math.nan
     origin: float = math.nan
     hubs: float = math.nan
+    hyperparameters: Int[np.ndarray, " h"] | None = None
 
     @property
     def advises_networks(self) -> bool:
@@ -200,11 +203,16 @@ def chosen_model(problem: Problem, over: Callable[[], bool] = never) -> Chosen:
     found, structure = _of_contexts(problem, over)
     mechanism, prior = found.model.mechanism, found.model.graph_prior
     if isinstance(mechanism, NeuralGaussian) and mechanism.intercept is None:
-        gain = origin.gain(problem, found.model, over)
-        model = found.model.replace(mechanism=mechanism.replace(intercept=not gain > 0))
-        found = replace(found, model=model, origin=gain)
+        asked = origin.asked(problem, found.model, over)
+        has_means = asked is None or not asked.gain > 0
+        found = replace(found, model=found.model.replace(mechanism=mechanism.replace(intercept=has_means)))
+        if asked is not None:
+            found, structure = replace(found, origin=asked.gain, hyperparameters=asked.hyperparameters), asked.structure
     if isinstance(prior, AutoGraphPrior):
-        gain = hubs.gain(replace(problem, model=found.model), structure, over)
+        of = replace(problem, model=found.model, hyperparameters=found.hyperparameters)
+        even = collapsed_problem(of, over=over)
+        found = replace(found, hyperparameters=None if over() else even.evidence.hyperparameters)
+        gain = hubs.gain(of, even, structure, over)
         model = found.model.replace(graph_prior=prior.hubs if gain > hubs.CLEARLY else prior.even)
         found = replace(found, model=model, hubs=gain)
     return found

@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ from jaxtyping import Bool, Int8, Shaped
 
 from bacadi.data.contexts import Scaling
 from bacadi.data.labelled import Labelled
-from bacadi.evidence.collapsed import AbstractEvidence, CollapsedPosterior, EffectKind, structure_prior
+from bacadi.evidence.collapsed import AbstractEvidence, CollapsedPosterior, EffectKind, never, structure_prior
 from bacadi.evidence.effects import draw_hard_effects, effect_states, hard_part
 from bacadi.evidence.reading import PROBE, collapse, with_known_effects
 from bacadi.inference.mcmc.start import fit_hyperparameters
@@ -48,13 +49,22 @@ class AbstractCollapsedMethod(AbstractMethod):
         deadline = math.inf if budget is None else begun + CHOICE_SHARE * budget
         chosen = chosen_model(problem, lambda: time.monotonic() > deadline)
         data = replace(problem.data, weight=chosen.weight) if chosen.weight is not None else problem.data
-        return replace(problem, data=data, model=chosen.model), chosen.attrs()
+        return replace(problem, data=data, model=chosen.model, hyperparameters=chosen.hyperparameters), chosen.attrs()
 
 
-def collapsed_problem(problem: Problem, max_parents: int | None = None) -> CollapsedPosterior:
+def collapsed_so_far(problem: Problem, max_parents: int | None = None) -> CollapsedPosterior:
+    """The collapsed posterior of a problem, with the hyper-parameters that it has; those that are free stay free."""
+    collapsed = collapse(problem.model, problem.standardized, problem.scaled_knowledge, max_parents)
+    if problem.hyperparameters is None:
+        return collapsed
+    return replace(collapsed, evidence=collapsed.evidence.with_hyperparameters(problem.hyperparameters))
+
+
+def collapsed_problem(
+    problem: Problem, max_parents: int | None = None, over: Callable[[], bool] = never
+) -> CollapsedPosterior:
     """The collapsed posterior of a problem, free hyper-parameters fixed by empirical Bayes."""
-    data = problem.standardized
-    return fit_hyperparameters(collapse(problem.model, data, problem.scaled_knowledge, max_parents), data)
+    return fit_hyperparameters(collapsed_so_far(problem, max_parents), problem.standardized, over)
 
 
 def posterior_fields(

@@ -26,7 +26,7 @@ from bacadi.inference.completion import searched
 from bacadi.inference.mcmc.ladder import Replica, compiled_target, tables_of
 from bacadi.inference.mcmc.method import MCMC
 from bacadi.inference.mcmc.run import START_TEMPERATURE
-from bacadi.inference.mcmc.start import Structure, fit_hyperparameters
+from bacadi.inference.mcmc.start import Structure
 from bacadi.inference.method import Problem
 from bacadi.model.priors import AutoGraphPrior, ErdosRenyi
 
@@ -36,28 +36,31 @@ SWEEPS = 60  # of a run, of which the second half counts
 CLEARLY = 5.0  # nats by which hubs have to explain the data better: as likely beforehand as 1 in 150
 
 
-def gain(problem: Problem, start: Structure | None = None, over: Callable[[], bool] = never) -> float:
-    """By how many nats a prior of hubs explains the data better; NaN where that cannot be told."""
+def gain(
+    problem: Problem, even: CollapsedPosterior, start: Structure | None = None, over: Callable[[], bool] = never
+) -> float:
+    """By how many nats a prior of hubs explains the data better; NaN where that cannot be told.
+
+    `even` is the collapsed posterior of the problem, whose open prior is read as even edges.
+    """
     model, data = problem.model, problem.standardized
     prior = model.graph_prior
     assert isinstance(prior, AutoGraphPrior)
     if data.n_variables < FEWEST:
         return math.nan
-    collapsed = fit_hyperparameters(collapse(model, data, problem.scaled_knowledge), data, over)
-    if tables_of(collapsed.evidence) is None or over():
+    if tables_of(even.evidence) is None or over():
         return math.nan
-    cheap = collapsed.evidence.approximation or collapsed.evidence
-    # What is left open is read as even edges.
+    cheap = even.evidence.approximation or even.evidence
     with_hubs = collapse(model.replace(graph_prior=prior.hubs), data, problem.scaled_knowledge)
-    both = [replace(one, evidence=cheap) for one in (collapsed, with_hubs)]
+    both = [replace(one, evidence=cheap) for one in (even, with_hubs)]
     if start is None:
         start = searched(np.random.default_rng(0), both[0], data, over=over)
     with ThreadPoolExecutor(2) as pool:
-        even, hubs = pool.map(lambda one: _draws(one, data, start, over), both)
+        of_even, of_hubs = pool.map(lambda one: _draws(one, data, start, over), both)
     if over():
         return math.nan
-    found = np.mean([rest + prior.hubs.log_prob_along_order(graph) for graph, rest in hubs])
-    return float(found - np.mean([rest + _log_prob_of_density(graph) for graph, rest in even]))
+    found = np.mean([rest + prior.hubs.log_prob_along_order(graph) for graph, rest in of_hubs])
+    return float(found - np.mean([rest + _log_prob_of_density(graph) for graph, rest in of_even]))
 
 
 def _draws(

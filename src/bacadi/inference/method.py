@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from bacadi.config.choices import Choice
 from bacadi.config.layers import name_of_method
@@ -31,7 +31,8 @@ from bacadi.posterior.posterior import Posterior
 class Problem:
     """What a posterior is wanted of. Methods that bring their own model (the baselines) do not read `model`.
 
-    `extends` is an earlier posterior of the same problem, to whose draws more are to be added.
+    `extends` is an earlier posterior of the same problem, to whose draws more are to be added. `hyperparameters` are
+    those of the evidence where they have been fitted (`AbstractEvidence.hyperparameters`).
     """
 
     data: ContextData
@@ -39,6 +40,7 @@ class Problem:
     knowledge: Knowledge
     seed: int = 0
     extends: Posterior | None = None
+    hyperparameters: Int[np.ndarray, " h"] | None = None
 
     @property
     def known_targets(self) -> Float[np.ndarray, "M d"]:

@@ -9,14 +9,16 @@ and most of them not, and decided by the log posteriors of the best structures w
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Int
 
 from bacadi.data.contexts import ContextData
 from bacadi.evidence.collapsed import never
-from bacadi.evidence.reading import collapse
+from bacadi.inference.collapsed import collapsed_problem
 from bacadi.inference.completion import searched
-from bacadi.inference.mcmc.start import fit_hyperparameters, with_likely_states
+from bacadi.inference.mcmc.start import Structure, with_likely_states
 from bacadi.inference.method import Problem
 from bacadi.model.model import Model
 from bacadi.model.neural import NeuralGaussian
@@ -25,12 +27,40 @@ NEAR, FAR = 3.5, 5.0  # standard errors from 0: within the one there is a mean a
 CENTRED = 1e-6  # standard deviations from 0, of means of columns that somebody has centred
 
 
-def gain(problem: Problem, model: Model, over: Callable[[], bool] = never) -> float:
-    """By how many nats columns with an origin explain the data better; NaN where that is not asked."""
+class Asked(NamedTuple):
+    """By how many nats columns with an origin explain the data better, and for the reading that does so the best
+    structure and the hyper-parameters."""
+
+    gain: float
+    structure: Structure
+    hyperparameters: Int[np.ndarray, " d"]
+
+
+def asked(problem: Problem, model: Model, over: Callable[[], bool] = never) -> Asked | None:
+    """What speaks for an origin; None where that is not asked, or time is over."""
     if not model.standardize_within or not _may_have_origin(problem.data):
-        return math.nan
-    with_means, without = (_best(replace(problem, model=_with(model, own)), over) for own in (True, False))
-    return math.nan if over() else without - with_means
+        return None
+    problems = [replace(problem, model=_with(model, own)) for own in (True, False)]
+    readings = [collapsed_problem(each, over=over) for each in problems]
+    structures, log_p = list[Structure](), np.zeros((2, 2))
+    for each, collapsed in zip(problems, readings, strict=True):
+        cheap = replace(collapsed, evidence=collapsed.evidence.approximation or collapsed.evidence)
+        before = structures[-1] if structures else None
+        structures.append(searched(np.random.default_rng(0), cheap, each.standardized, before, over))
+    # Each at both structures, so that the second search, which goes on from the first, is of no advantage.
+    for reading, collapsed in enumerate(readings):
+        for at, structure in enumerate(structures):
+            structure = with_likely_states(collapsed, structure, over)
+            log_p[reading, at] = collapsed.log_posterior_along_order(*structure)
+    if over():
+        return None
+    best = log_p.max(axis=1)
+    better = int(best[1] > best[0])
+    return Asked(
+        float(best[1] - best[0]),
+        structures[int(log_p[better].argmax())],
+        readings[better].evidence.hyperparameters,
+    )
 
 
 def _with(model: Model, intercept: bool) -> Model:
@@ -54,11 +84,3 @@ def _may_have_origin(data: ContextData) -> bool:
     off = np.abs(control.mean(axis=0)) / np.maximum(error, 1e-300)
     return bool(off.min() < NEAR and np.median(off) > FAR)
 
-
-def _best(problem: Problem, over: Callable[[], bool]) -> float:
-    """The log posterior of the best structure that a search by the approximation finds."""
-    data = problem.standardized
-    collapsed = fit_hyperparameters(collapse(problem.model, data, problem.scaled_knowledge), data, over)
-    cheap = replace(collapsed, evidence=collapsed.evidence.approximation or collapsed.evidence)
-    structure = searched(np.random.default_rng(0), cheap, data, over=over)
-    return collapsed.log_posterior_along_order(*with_likely_states(collapsed, structure, over))

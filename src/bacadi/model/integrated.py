@@ -93,9 +93,9 @@ class AutoMechanism(Mechanism):
     for unlikely.
 
     >>> AutoMechanism().weak.noise.widths
-    (0.1, 1.0, 30.0)
+    (0.05, 1.0, 30.0)
     """
 
     lines: ClassVar[LinearGaussian] = LinearGaussian()
-    weak: ClassVar[LinearGaussian] = LinearGaussian(noise=scale_free().replace(widths=(0.1, 1.0, 30.0)))
+    weak: ClassVar[LinearGaussian] = LinearGaussian(noise=scale_free().replace(widths=(0.05, 1.0, 30.0)))
     curves: ClassVar[AdditiveProcess] = AdditiveProcess()

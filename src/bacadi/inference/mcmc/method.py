@@ -11,9 +11,14 @@ from jaxtyping import Int
 from bacadi.config.choices import Choice, option
 from bacadi.data.labelled import Labelled
 from bacadi.evidence.collapsed import CollapsedPosterior
-from bacadi.evidence.reading import collapse
 from bacadi.inference.checkpoint import checkpoint_of
-from bacadi.inference.collapsed import AbstractCollapsedMethod, drawn_targets, flat, posterior_fields
+from bacadi.inference.collapsed import (
+    AbstractCollapsedMethod,
+    collapsed_so_far,
+    drawn_targets,
+    flat,
+    posterior_fields,
+)
 from bacadi.inference.conditionals import local_choices, log_odds, most_choices, most_draws
 from bacadi.inference.method import STARTING, Monitor, Problem
 from bacadi.model.integrated import GaussianProcess
@@ -84,7 +89,7 @@ class MCMC(AbstractCollapsedMethod):
         from bacadi.inference.mcmc.run import TemperingRun, pooled
         from bacadi.inference.spread import SpreadRun
 
-        collapsed = collapse(problem.model, problem.standardized, problem.scaled_knowledge, self.max_parents)
+        collapsed = collapsed_so_far(problem, self.max_parents)
         checkpoint, finish = checkpoint_of(monitor, problem, self), partial(seconds_to_finish, problem)
         work = collapsed, problem.standardized, self, problem.seed, monitor, checkpoint, finish, problem.extends
         run = TemperingRun(*work) if monitor.machines is None else SpreadRun(problem, monitor.machines, *work)

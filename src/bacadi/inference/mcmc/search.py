@@ -26,8 +26,10 @@ CUT = 50.0  # nats below the best score at which a node on its way through the o
 SCORE, IMPROVE, SETTLE, RECONSIDER, REVERSE = range(5)
 """The steps of a search at one node."""
 
-# Searches at most, passes that each takes as a rule, and nats within which two of them found the same.
+# Searches at most, passes that each takes as a rule, and nats within which two of them found the same. The optimum of
+# an approximation is not that of the evidence, and not worth as many searches.
 RESTARTS, PASSES, SAME = 8, 4, 1e-3
+RESTARTS_APPROXIMATE = 2
 
 
 class Order(NamedTuple):

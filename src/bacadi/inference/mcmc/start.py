@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int, Int8
 from bacadi.data.contexts import ContextData, mean_shift_z
 from bacadi.evidence.collapsed import CollapsedPosterior, StructurePrior, never
 from bacadi.inference.mcmc.chain import CompiledTarget
-from bacadi.inference.mcmc.search import RESTARTS, optima
+from bacadi.inference.mcmc.search import RESTARTS, RESTARTS_APPROXIMATE, optima
 
 MOVED = 4.0  # |z| of the mean from which a context counts as having moved a variable
 ROUNDS = 2  # of a greedy structure and hyper-parameters for it
@@ -162,7 +162,8 @@ def searched_starts(
 ) -> list[Structure]:
     """`initial` by the compiled search: the best optimum for the colder half, then the others in turn."""
     moved, prior = mean_shift_z(data), collapsed.prior
-    orders = (causal_order(rng, moved, prior) for _ in range(RESTARTS))
+    restarts = RESTARTS if collapsed.evidence.approximation is None else RESTARTS_APPROXIMATE
+    orders = (causal_order(rng, moved, prior) for _ in range(restarts))
     found = [_within_counts(prior, Structure(*each)) for each in optima(rng, target, orders, over, tell)]
     starts = [found[max(level - n // 2, 0) % len(found)] for level in range(n)]
     if collapsed.evidence.approximation is not None:
