@@ -11,6 +11,7 @@ from bacadi.config.choices import Choice
 from bacadi.data.contexts import ContextData
 from bacadi.inference import hubs
 from bacadi.inference.auto import Chosen, chosen_model
+from bacadi.inference.collapsed import collapsed_problem
 from bacadi.inference.fit import _problem
 from bacadi.inference.method import Problem
 from bacadi.model.effects import HardGaussian
@@ -64,7 +65,7 @@ def test_an_approximation_tells_where_evidence_is_costly() -> None:
     asked = problem(simulate(spec, 1).data, NeuralGaussian(intercept=True))
     found = chosen_model(asked)
     assert np.isfinite(found.hubs)
-    assert found.hubs == hubs.gain(asked)
+    assert found.hubs == hubs.gain(asked, collapsed_problem(asked))
 
 
 def test_what_is_not_asked() -> None:
@@ -74,7 +75,8 @@ def test_what_is_not_asked() -> None:
     many = simulate(SyntheticSpec(10), 0).data
     stated = chosen_model(_problem(many, Model(effect=HardGaussian(), graph_prior=ErdosRenyi(1.0)), None, None, 0))
     assert np.isnan(stated.hubs) and stated.model.graph_prior == ErdosRenyi(1.0)
-    assert np.isnan(hubs.gain(problem(many), over=lambda: True))
+    asked = problem(many)
+    assert np.isnan(hubs.gain(asked, collapsed_problem(asked), over=lambda: True))
 
 
 def test_what_is_left_open_is_read_as_even() -> None:

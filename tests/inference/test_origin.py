@@ -13,6 +13,7 @@ from bacadi.config.codec import Place, decode, encode
 from bacadi.data.contexts import ContextData
 from bacadi.inference import origin
 from bacadi.inference.auto import Chosen, chosen_model
+from bacadi.inference.collapsed import collapsed_problem, collapsed_so_far
 from bacadi.inference.fit import _problem
 from bacadi.model.effects import HardGaussian
 from bacadi.model.model import Model
@@ -61,7 +62,17 @@ def test_what_is_not_asked() -> None:
     assert chosen(data, NeuralGaussian(intercept=False)).model.mechanism.intercept is False
     as_they_are = Model(mechanism=NeuralGaussian(), effect=HardGaussian(), standardize_within=False)
     for model, over in ((as_they_are, lambda: False), (as_they_are.replace(standardize_within=True), lambda: True)):
-        assert np.isnan(origin.gain(_problem(data, model, None, None, 0), model, over))
+        assert origin.asked(_problem(data, model, None, None, 0), model, over) is None
+
+
+def test_kernels_that_were_fitted_for_a_question_are_those_of_the_run() -> None:
+    asked = _problem(simulate(SPEC, 5).data, Model(mechanism=NeuralGaussian(), effect=HardGaussian()), None, None, 0)
+    found = chosen_model(asked)
+    alone = replace(asked, model=found.model)
+    settled = replace(alone, hyperparameters=found.hyperparameters)
+    assert collapsed_so_far(settled).evidence.is_fitted and not collapsed_so_far(alone).evidence.is_fitted
+    # Edges are even here, so that the run alone would find the same.
+    assert np.array_equal(collapsed_problem(alone).evidence.hyperparameters, found.hyperparameters)
 
 
 def test_an_open_intercept_is_written_and_read() -> None:
