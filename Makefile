@@ -18,8 +18,11 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP)
 	@$(BIN)/bacadi demo --out demo
 
+# The sampler compiles beside the tests that do not need it, which come first (tests/conftest.py); each worker would
+# compile it for itself otherwise.
 test: $(STAMP)
-	@$(BIN)/python -m pytest -n auto --dist loadfile --doctest-modules tests src/bacadi
+	@$(BIN)/bacadi warm-up >/dev/null 2>&1 & \
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --doctest-modules tests src/bacadi
 
 test-slow: $(STAMP)
 	@$(BIN)/python -m pytest -m slow tests
