@@ -83,4 +83,3 @@ def _may_have_origin(data: ContextData) -> bool:
     error = control.std(axis=0, ddof=1) / math.sqrt(len(control))
     off = np.abs(control.mean(axis=0)) / np.maximum(error, 1e-300)
     return bool(off.min() < NEAR and np.median(off) > FAR)
-
